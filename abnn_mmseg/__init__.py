@@ -1,0 +1,17 @@
+"""Per-pixel uncertainty for any MMSegmentation model.
+
+Importing the package fills mmseg's registries, so a config needs only
+``custom_imports = dict(imports=['abnn_mmseg'])``.
+"""
+import importlib.util
+
+__version__ = '0.1.0'
+
+for _name in ('torch', 'mmengine', 'mmcv', 'mmseg'):
+    if importlib.util.find_spec(_name) is None:
+        raise ImportError(
+            f'abnn_mmseg needs {_name}, which is not installed; run '
+            "`pip install 'abnn-mmseg[onedl]'` (or `pip install -e "
+            "'.[onedl]'` in a clone).")
+
+from . import datasets, engine, evaluation, models  # noqa: E402, F401

@@ -1,0 +1,1 @@
+"""Use the maps: inference, files, a page."""

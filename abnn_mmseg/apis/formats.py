@@ -1,0 +1,40 @@
+"""Every output format by the name a user types."""
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Union
+
+from . import writers
+from .gallery import GalleryWriter
+
+FORMATS = {
+    'npy': writers.NpyWriter,
+    'npz': writers.NpzWriter,
+    'png16': writers.Png16Writer,
+    'tiff': writers.TiffWriter,
+    'hdf5': writers.Hdf5Writer,
+    'heatmap': writers.HeatmapWriter,
+    'overlay': writers.OverlayWriter,
+    'prediction': writers.PredictionWriter,
+    'csv': writers.CsvWriter,
+    'gallery': GalleryWriter,
+}
+
+
+def build_writers(formats: Sequence[str], folder: Union[str, Path],
+                  scores: Sequence[str], **settings) -> list[writers.Writer]:
+    """Make the writers of some formats.
+
+    Args:
+        formats: Names among ``FORMATS``.
+        folder: Output folder; each format has its own folder in it.
+        scores: Names of the maps to write.
+        settings: Fields of :class:`WriterSettings`.
+    """
+    for name in formats:
+        if name not in FORMATS:
+            close = get_close_matches(name.lower(), FORMATS, 1, cutoff=0)[0]
+            raise ValueError(f'Unknown format {name!r}: did you mean '
+                             f'{close!r}? The formats are {list(FORMATS)}.')
+    shared = writers.WriterSettings(folder, scores, **settings)
+    return [FORMATS[name](shared) for name in dict.fromkeys(formats)]

@@ -1,0 +1,90 @@
+"""Numbers to colours: perceptually uniform, fixed scale, a colour bar."""
+import cv2
+import numpy as np
+
+COLORMAPS = {
+    'inferno': cv2.COLORMAP_INFERNO,
+    'magma': cv2.COLORMAP_MAGMA,
+    'viridis': cv2.COLORMAP_VIRIDIS,
+}
+
+
+def colour_table(colormap: str = 'inferno') -> np.ndarray:
+    """The 256 RGB colours of a colour map, uint8 [256, 3]."""
+    if colormap not in COLORMAPS:
+        raise ValueError(f'colormap={colormap!r} must be one of '
+                         f'{sorted(COLORMAPS)}.')
+    ramp = np.arange(256, dtype=np.uint8)[:, None]
+    table = cv2.applyColorMap(ramp, COLORMAPS[colormap])
+    return table.reshape(256, 3)[:, ::-1].copy()
+
+
+def colourise(values, scale, colormap='inferno') -> np.ndarray:
+    """A map as RGB; values outside ``scale`` get the colour of its end."""
+    low, high = scale
+    steps = (np.nan_to_num(values, nan=high) - low) * (255 / (high - low))
+    return colour_table(colormap)[np.clip(steps, 0, 255).astype(np.uint8)]
+
+
+def palette_table(palette, num_classes: int = 0) -> np.ndarray:
+    """A palette as uint8 RGB [256, 3], black beyond its end.
+
+    Without a palette, ``num_classes`` colours whose hues are a golden angle
+    apart, which keeps neighbouring ids well separated.
+    """
+    colours = np.asarray(palette, np.uint8).reshape(-1, 3)[:256]
+    if not len(colours):
+        hues = np.arange(num_classes or 256) * 180 * 0.618034 % 180
+        hsv = np.full((len(hues), 1, 3), 200, np.uint8)
+        hsv[:, 0, 0] = hues
+        colours = cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB)[:256, 0]
+    table = np.zeros((256, 3), np.uint8)
+    table[:len(colours)] = colours
+    return table
+
+
+def byte_ids(ids: np.ndarray, name: str) -> np.ndarray:
+    """Class ids as bytes, which is all that indexed pictures can hold."""
+    if ids.min() < 0 or ids.max() > 255:
+        raise ValueError(f'{name!r}: class ids {ids.min()} to {ids.max()} do '
+                         'not fit an indexed picture, which holds 0 to 255.')
+    return ids.astype(np.uint8)
+
+
+def with_colour_bar(picture, scale, title, colormap='inferno') -> np.ndarray:
+    """An RGB picture with a colour bar, its ends and a title on the right."""
+    height = picture.shape[0]
+    size = float(np.clip(height / 1000, 0.35, 1.2))
+    margin, width = round(24 * size), round(36 * size)
+    thick = max(1, round(1.4 * size))
+
+    def extent(text):
+        return cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, size, thick)[0]
+
+    ticks = [f'{value:.3g}' for value in np.linspace(*scale, 3)[::-1]]
+    text_width = max(extent(text)[0] for text in ticks)
+    line = extent('0')[1]
+    strip = np.full((height, 3 * margin + width + text_width, 3), 255,
+                    np.uint8)
+    top, bottom = margin, height - margin
+    ramp = np.linspace(scale[1], scale[0], max(1, bottom - top))[:, None]
+    strip[top:bottom, margin:margin + width] = colourise(ramp, scale, colormap)
+    for text, place in zip(ticks, np.linspace(top + line, bottom, 3)):
+        cv2.putText(strip, text, (2 * margin + width, round(place)),
+                    cv2.FONT_HERSHEY_SIMPLEX, size, (30, 30, 30), thick,
+                    cv2.LINE_AA)
+    return np.hstack([picture, _sideways(title, strip, size, thick)])
+
+
+def _sideways(title, strip, size, thick):
+    """Set the title upright beside the bar, where it fits: a cut one would
+    say less than the name of the folder."""
+    (width, height), base = cv2.getTextSize(
+        title, cv2.FONT_HERSHEY_SIMPLEX, size, thick)
+    if width > strip.shape[0]:
+        return strip
+    label = np.full((height + 2 * base, strip.shape[0], 3), 255, np.uint8)
+    cv2.putText(label, title, ((strip.shape[0] - width) // 2, height + base),
+                cv2.FONT_HERSHEY_SIMPLEX, size, (30, 30, 30), thick,
+                cv2.LINE_AA)
+    return np.hstack([strip, np.rot90(label)])

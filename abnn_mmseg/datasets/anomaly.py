@@ -1,0 +1,183 @@
+"""The common base of all datasets with out-of-distribution labels."""
+import os.path as osp
+from collections.abc import Sequence
+from typing import Optional, Union
+
+import mmengine
+from mmengine import fileio
+from mmseg.datasets import BaseSegDataset
+from mmseg.registry import DATASETS
+
+from .pairs import EXTENSIONS, Pairs, files_by_stem, match_pairs
+from .protocol import LabelProtocol
+from .transforms import read_image
+
+
+@DATASETS.register_module()
+class AnomalySegDataset(BaseSegDataset):
+    """Images with raw labels, and a protocol that says what each id means.
+
+    Use it directly for your own data, or one of its subclasses. The pipeline
+    reads the labels with ``LoadAnomalyAnnotations``.
+
+    Labels are found by stem, in sub-folders too; images and labels may end in
+    .png, .jpg, .jpeg or .webp, mixed. A missing folder, an image without
+    label or a label without image is an error when the dataset is built.
+
+    Args:
+        labels (LabelProtocol | dict): The raw-id protocol, or its arguments.
+        split (str, optional): One of the class's ``SPLITS``; sets the
+            folders (and the list file) below ``data_root``.
+        data_prefix (dict, optional): Folders ``img_path``, ``seg_map_path``;
+            wins over ``split``. Without ``seg_map_path`` the images are used
+            without labels.
+        ann_file (str, optional): Text file with one stem a line; wins over
+            ``split``. Default: all images of the folder.
+        img_suffix (str): What follows the stem in image names, with or
+            without extension. Default: '', any extension.
+        seg_map_suffix (str): The same for label names. Default: ''.
+        metainfo (dict, optional): More meta information. Classes follow from
+            the protocol.
+        **kwargs: See :class:`mmseg.datasets.BaseSegDataset`.
+    """
+
+    SPLITS: dict = {}
+    # Where the data comes from: ends the message for a missing folder.
+    SOURCE = 'See docs/datasets.md for the layout.'
+
+    def __init__(self,
+                 labels: Union[LabelProtocol, dict],
+                 split: Optional[str] = None,
+                 data_prefix: Optional[dict] = None,
+                 ann_file: Optional[str] = None,
+                 img_suffix: str = '',
+                 seg_map_suffix: str = '',
+                 metainfo: Optional[dict] = None,
+                 **kwargs) -> None:
+        if isinstance(labels, dict):
+            labels = LabelProtocol(**labels)
+        self.labels = labels
+        self._tables = labels.tables()
+        folders = dict(self._split_folders(split))
+        listed = folders.pop('ann_file', '')
+        super().__init__(
+            data_prefix=folders if data_prefix is None else data_prefix,
+            ann_file=listed if ann_file is None else ann_file,
+            img_suffix=img_suffix,
+            seg_map_suffix=seg_map_suffix,
+            metainfo=self._protocol_metainfo(metainfo or {}),
+            **kwargs)
+        # Not through ``metainfo``: mmengine takes strings there for files.
+        self._metainfo['label_protocol'] = labels.name
+
+    def _split_folders(self, split: Optional[str]) -> dict:
+        if split is None:
+            return dict(img_path='', seg_map_path='')
+        if split not in self.SPLITS:
+            raise ValueError(
+                f'{type(self).__name__} has no split {split!r}. Choose from: '
+                f'{", ".join(self.SPLITS) or "none; set data_prefix instead"}.'
+            )
+        return self.SPLITS[split]
+
+    def _protocol_metainfo(self, metainfo: dict) -> dict:
+        classes = metainfo.get('classes', self.labels.classes)
+        if tuple(classes) != tuple(self.labels.classes):
+            raise ValueError(
+                f'metainfo.classes={tuple(classes)!r} contradicts the label '
+                f'protocol {self.labels.name!r} of {type(self).__name__}, '
+                f'which has {tuple(self.labels.classes)!r}. Remove the '
+                'classes from metainfo and choose the protocol instead.')
+        return {
+            'palette': [list(colour) for colour in self.labels.palette],
+            **metainfo, 'classes': tuple(classes)
+        }
+
+    @classmethod
+    def get_label_map(cls, new_classes: Optional[Sequence] = None) -> None:
+        """No ``label_map``: the protocol alone maps labels."""
+
+    def load_data_list(self) -> list[dict]:
+        """List all pairs, or say what is missing."""
+        pairs = self.find_pairs()
+        if pairs.problems:
+            shown = '\n  '.join(pairs.problems[:5])
+            more = len(pairs.problems) - 5
+            raise ValueError(
+                f'{type(self).__name__}: images and labels do not match in '
+                f'{len(pairs.problems)} cases:\n  {shown}'
+                + (f'\n  and {more} more' if more > 0 else '') +
+                '\ntools/check_dataset.py CONFIG lists all of them.')
+        return self.data_infos(pairs)
+
+    def data_infos(self, pairs: Pairs) -> list[dict]:
+        """One mmseg data info for each matched pair."""
+        infos = []
+        for image, label in pairs.matched:
+            info = dict(
+                img_path=image,
+                label_map=None,
+                reduce_zero_label=False,
+                seg_fields=[])
+            if label is not None:
+                info['seg_map_path'] = label
+            infos.append(info)
+        return infos
+
+    def find_pairs(self) -> Pairs:
+        """Match image and label files; raise only if a folder is missing."""
+        images, problems = self._files('img_path', self.img_suffix)
+        labels = None
+        if self.data_prefix.get('seg_map_path') is not None:
+            labels, more = self._files('seg_map_path', self.seg_map_suffix)
+            problems = problems + more
+        pairs = match_pairs(images, labels, self._listed_stems())
+        pairs.problems = problems + pairs.problems
+        return pairs
+
+    def _files(self, key: str, suffix: str):
+        folder = self.data_prefix[key]
+        if not fileio.isdir(folder, backend_args=self.backend_args):
+            raise FileNotFoundError(self._missing('folder', folder))
+        files, problems = files_by_stem(folder, suffix, self.backend_args)
+        if not files:
+            ending = f'*{suffix}' + (
+                '' if suffix.lower().endswith(EXTENSIONS) else
+                '{' + ','.join(EXTENSIONS) + '}')
+            raise FileNotFoundError(
+                self._missing(f'file {ending} in folder', folder))
+        return files, problems
+
+    def _listed_stems(self) -> Optional[list[str]]:
+        if not self.ann_file:
+            return None
+        if not fileio.isfile(self.ann_file, backend_args=self.backend_args):
+            raise FileNotFoundError(self._missing('list file', self.ann_file))
+        lines = mmengine.list_from_file(
+            self.ann_file, backend_args=self.backend_args)
+        stems = [line.strip() for line in lines if line.strip()]
+        if not stems:
+            raise ValueError(f'{type(self).__name__}: the list file '
+                             f'{self.ann_file} names no image.')
+        return stems
+
+    def _missing(self, what: str, path: str) -> str:
+        place = osp.abspath(path)
+        if self.data_root:
+            relative = osp.relpath(path, self.data_root)
+            place = f'{relative!r} in data_root {self.data_root!r} ({place})'
+        return f'{type(self).__name__}: no {what} {place}. {self.SOURCE}'
+
+    def get_data_info(self, idx: int) -> dict:
+        """Data info of one pair, with the look-up tables of its labels."""
+        info = super().get_data_info(idx)
+        info['label_tables'] = self._tables
+        return info
+
+    def prepare_data(self, idx: int):
+        """Run the pipeline; if that fails on a broken image, say so."""
+        try:
+            return super().prepare_data(idx)
+        except Exception:
+            read_image(self.get_data_info(idx)['img_path'], self.backend_args)
+            raise

@@ -1,0 +1,90 @@
+"""Find the images of a folder and the label file of each, by stem."""
+import os.path as osp
+import re
+from dataclasses import dataclass, field
+from typing import Optional
+
+from mmengine import fileio
+
+EXTENSIONS = ('.png', '.jpg', '.jpeg', '.webp')
+
+
+@dataclass
+class Pairs:
+    """Image and label files matched by stem, and what did not match.
+
+    Attributes:
+        matched (list[tuple]): (image, label) paths in natural order; the
+            label is None when no label folder was asked for.
+        problems (list[str]): One sentence for each file without partner.
+    """
+    matched: list[tuple[str, Optional[str]]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def natural_key(name: str) -> tuple:
+    """Sort key that puts ``frame2`` before ``frame10``."""
+    parts = re.split(r'(\d+)', name)
+    return [int(p) if i % 2 else p for i, p in enumerate(parts)], name
+
+
+def files_by_stem(folder: str,
+                  suffix: str = '',
+                  backend_args: Optional[dict] = None
+                  ) -> tuple[dict[str, str], list[str]]:
+    """Map stem -> path of all image files below ``folder``.
+
+    Args:
+        folder (str): Searched with its sub-folders.
+        suffix (str): What follows the stem. With an extension
+            (``'_label.png'``) only files ending so are taken, without one
+            (``'_label'``, ``''``) any of ``EXTENSIONS`` may follow.
+        backend_args (dict, optional): mmengine file backend.
+
+    Returns:
+        tuple: The files, and a sentence for each stem that two files share.
+    """
+    any_extension = not suffix.lower().endswith(EXTENSIONS)
+    files, problems = {}, []
+    names = fileio.list_dir_or_file(
+        folder, list_dir=False, recursive=True, backend_args=backend_args)
+    for name in sorted(names):
+        rest, extension = osp.splitext(name)
+        if extension.lower() not in EXTENSIONS:
+            continue
+        stem = rest if any_extension else name
+        if not stem.endswith(suffix):
+            continue
+        stem = stem[:len(stem) - len(suffix)].replace('\\', '/')
+        path = fileio.join_path(folder, name, backend_args=backend_args)
+        if stem in files:
+            problems.append(f'{files[stem]} and {path} have the same stem.')
+        files.setdefault(stem, path)
+    return files, problems
+
+
+def match_pairs(images: dict[str, str],
+                labels: Optional[dict[str, str]],
+                stems: Optional[list[str]] = None) -> Pairs:
+    """Match images with labels.
+
+    Args:
+        images (dict): Stem -> image path.
+        labels (dict, optional): Stem -> label path; None without labels.
+        stems (list[str], optional): Only these, in this order. Without a
+            list every file counts, and a label without image is a problem.
+    """
+    pairs = Pairs()
+    for stem in stems or sorted(images, key=natural_key):
+        if stem not in images:
+            pairs.problems.append(f'no image for listed name {stem!r}.')
+        elif labels is None:
+            pairs.matched.append((images[stem], None))
+        elif stem not in labels:
+            pairs.problems.append(f'image without label: {images[stem]}')
+        else:
+            pairs.matched.append((images[stem], labels[stem]))
+    if labels is not None and stems is None:
+        lonely = sorted(set(labels) - set(images), key=natural_key)
+        pairs.problems += [f'label without image: {labels[s]}' for s in lonely]
+    return pairs

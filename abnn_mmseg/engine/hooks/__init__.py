@@ -1,0 +1,5 @@
+"""Hooks that a config names by type."""
+from .audit_hook import AuditHook
+from .member_hook import MemberHook
+
+__all__ = ['AuditHook', 'MemberHook']

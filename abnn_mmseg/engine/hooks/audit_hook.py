@@ -1,0 +1,90 @@
+"""A hook that checks, before anything runs, that the model is Bayesian."""
+import torch
+from mmengine.hooks import Hook
+from mmengine.model import is_model_wrapper
+from mmengine.runner import Runner
+from mmseg.registry import HOOKS
+from torch import nn
+
+from ...models.posteriors import bayesian_layers
+
+
+@HOOKS.register_module()
+class AuditHook(Hook):
+    """Log what trains, and stop when something erased the Bayesian layers.
+
+    ``sync_bn='torch'`` and fused convolutions replace layers, and
+    ``frozen_stages`` freezes them again on every ``train()``, all of it
+    silently. This hook looks at the model as it will run.
+    """
+
+    priority = 'VERY_LOW'
+
+    def before_train(self, runner: Runner) -> None:
+        model = _unwrap(runner.model)
+        audit(model)
+        model.train()
+        check_trainable(model)
+        runner.logger.info(describe(model))
+
+    def before_val(self, runner: Runner) -> None:
+        audit(_unwrap(runner.model))
+
+    def before_test(self, runner: Runner) -> None:
+        audit(_unwrap(runner.model))
+        runner.logger.info(describe(_unwrap(runner.model)))
+
+
+def audit(model: nn.Module) -> None:
+    """Raise unless all converted norms are still Bayesian and finite."""
+    layers = bayesian_layers(model)
+    lost = sorted(set(model.conversion.converted) - set(layers))
+    if lost:
+        found = type(model.get_submodule(lost[0])).__name__
+        raise RuntimeError(
+            f'{len(lost)} of {len(model.conversion.converted)} Bayesian '
+            f'layers are gone, such as {lost[0]} (now {found}); remove what '
+            'replaced them: `sync_bn` in the config, or fuse_conv_bn.')
+    for name, value in model.state_dict().items():
+        if value.is_floating_point() and not torch.isfinite(value).all():
+            raise ValueError(
+                f'the weights hold NaN or inf, first in {name}; load a '
+                'checkpoint that did not diverge.')
+        if name.endswith('running_var') and (value < 0).any():
+            raise ValueError(
+                f'{name} holds a negative variance; the checkpoint is '
+                'damaged, load another one.')
+
+
+def check_trainable(model: nn.Module) -> None:
+    """Raise unless exactly the norms in scope train."""
+    expected = {
+        f'{name}.{key}'
+        for name in model.trainable
+        for key, _ in model.get_submodule(name).named_parameters()
+    }
+    actual = {n for n, p in model.named_parameters() if p.requires_grad}
+    frozen, extra = sorted(expected - actual), sorted(actual - expected)
+    if frozen:
+        raise RuntimeError(
+            f'{len(frozen)} normalization parameters got frozen again, such '
+            f'as {frozen[0]}; write frozen_stages=-1 in the backbone.')
+    if extra:
+        raise RuntimeError(
+            f'{len(extra)} parameters besides the norms would train, such as '
+            f'{extra[0]}; remove what sets their requires_grad.')
+
+
+def describe(model: nn.Module) -> str:
+    """Such as "70 BNL layers, 76,480 of 43.6 M parameters train"."""
+    parameters = list(model.parameters())
+    total = sum(p.numel() for p in parameters)
+    trained = sum(p.numel() for p in parameters if p.requires_grad)
+    return (f'{len(bayesian_layers(model))} BNL layers '
+            f'({model.conversion.summary()}), {trained:,} of '
+            f'{total / 1e6:.1f} M parameters train '
+            f'({100 * trained / total:.2f} %)')
+
+
+def _unwrap(model: nn.Module) -> nn.Module:
+    return model.module if is_model_wrapper(model) else model

@@ -1,0 +1,79 @@
+"""A hook that makes a member's training small on disk and repeatable."""
+import math
+from typing import Optional
+
+import torch
+from mmengine.dist import get_rank
+from mmengine.hooks import Hook
+from mmengine.model import is_model_wrapper
+from mmengine.runner import Runner
+from mmseg.registry import HOOKS
+
+from ...models.posteriors import bayesian_layers
+
+
+@HOOKS.register_module()
+class MemberHook(Hook):
+    """Keep only what changed, and seed every step.
+
+    Checkpoints hold the norms alone; the base supplies the rest when one is
+    loaded again. The noise of a step depends on the seed, the step and the
+    rank only, so an interrupted training goes on as if nothing had been.
+
+    Args:
+        full_checkpoints (bool): Save the whole model instead, as mmengine
+            does. Defaults to False.
+    """
+
+    # After EMAHook has put its average into the checkpoint.
+    priority = 'LOWEST'
+
+    def __init__(self, full_checkpoints: bool = False) -> None:
+        self.full_checkpoints = full_checkpoints
+
+    def before_train_iter(self,
+                          runner: Runner,
+                          batch_idx: int,
+                          data_batch: Optional[dict] = None) -> None:
+        step = runner.iter * 1009 + get_rank()
+        torch.manual_seed(runner.seed * 1_000_003 + step)
+
+    def after_train_iter(self,
+                         runner: Runner,
+                         batch_idx: int,
+                         data_batch: Optional[dict] = None,
+                         outputs: Optional[dict] = None) -> None:
+        loss = None if outputs is None else outputs.get('loss')
+        if loss is not None and not math.isfinite(float(loss)):
+            raise FloatingPointError(
+                f'the loss is {float(loss)} at iteration {runner.iter + 1}; '
+                'lower the learning rate or alpha and run again with '
+                f'--resume. The last good checkpoint in {runner.work_dir} is '
+                'kept.')
+
+    def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        if self.full_checkpoints:
+            return
+        for key in ('state_dict', 'ema_state_dict'):
+            if key in checkpoint:
+                checkpoint[key] = only_norms(_model(runner), checkpoint[key])
+
+    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        state = checkpoint.get('state_dict', checkpoint)
+        checkpoint['state_dict'] = {**_model(runner).state_dict(), **state}
+
+
+def only_norms(model, state: dict) -> dict:
+    """The entries of a state dict that belong to norms or to the prior."""
+    prefixes = tuple(f'{name}.' for name in bayesian_layers(model))
+    return {
+        key: value
+        for key, value in state.items()
+        if key.removeprefix('module.').startswith(prefixes)
+        or key.endswith('.eta') or key == 'steps'
+    }
+
+
+def _model(runner: Runner):
+    model = runner.model
+    return model.module if is_model_wrapper(model) else model

@@ -1,0 +1,212 @@
+"""Train the M members of a config, one after the other, from one base."""
+import copy
+import inspect
+import time
+from pathlib import Path
+from typing import Dict, List, Optional
+
+import mmengine
+import torch
+from mmengine.config import Config
+from mmengine.dist import barrier, is_main_process
+from mmengine.registry import init_default_scope
+from mmengine.runner import Runner, find_latest_checkpoint
+from mmseg.registry import DATASETS, MODELS
+from torch import Tensor
+
+import abnn_mmseg
+
+from ..models.losses import RandomPriorCrossEntropyLoss
+from ..models.posteriors import DeterministicPosterior
+from ..utils.checkpoints import read_state_dict, safe_globals
+from .hooks import MemberHook
+from .hooks.member_hook import only_norms
+from .members import (check_members, fingerprint, load_base, norm_state,
+                      read_members, save_members)
+
+DEFAULT_MEMBERS = 3
+
+
+def train(cfg: Config,
+          members: Optional[int] = None,
+          only: Optional[int] = None) -> List[dict]:
+    """Train what a config says: a base network, or members of one.
+
+    Args:
+        cfg (Config): With ``cfg.resume`` True, finished members are kept and
+            the unfinished one goes on where it stopped.
+        members (int, optional): Overrides ``cfg.num_members``.
+        only (int, optional): Train this member alone, e.g. in a job array.
+
+    Returns:
+        list[dict]: Rows of the closing table, empty for a base network.
+    """
+    init_default_scope(cfg.get('default_scope', 'mmseg'))
+    with safe_globals():
+        if 'posterior' not in cfg.model:
+            Runner.from_cfg(cfg).train()
+            return []
+        return MemberTrainer(cfg, members, only).run()
+
+
+class MemberTrainer:
+    """Builds the model once and restores its norms between members."""
+
+    def __init__(self, cfg: Config, members: Optional[int],
+                 only: Optional[int]) -> None:
+        self.cfg = cfg
+        self.count = members or cfg.get('num_members', DEFAULT_MEMBERS)
+        if only is not None and not 0 <= only < self.count:
+            raise ValueError(f'--member {only} does not exist; members are '
+                             f'numbered 0 to {self.count - 1}.')
+        self.numbers = range(self.count) if only is None else [only]
+        self.seed = (cfg.get('randomness') or {}).get('seed') or 0
+        self.folder = Path(cfg.work_dir)
+        # Missing data is the more basic mistake: say it first.
+        DATASETS.build(cfg.train_dataloader.dataset)
+        self._check_base()
+        self.model = MODELS.build(cfg.model)
+        load_base(self.model, cfg.load_from)
+        # Tells Runner.train not to initialize what has been loaded.
+        self.model._is_init = True
+        self.base = norm_state(self.model)
+        self.fingerprint = fingerprint(self.model)
+
+    def _check_base(self) -> None:
+        path = self.cfg.get('load_from')
+        if not path:
+            raise ValueError(
+                'load_from is not set; ABNN starts from a trained network, '
+                'so write its checkpoint in the config or pass '
+                '--cfg-options load_from=CHECKPOINT.')
+        if not Path(path).is_file():
+            raise FileNotFoundError(
+                f'the base checkpoint load_from={path!r} does not exist; '
+                'train it with tools/train.py and its own config first, or '
+                'point load_from at yours.')
+
+    def run(self) -> List[dict]:
+        for number in self.numbers:
+            if not (self.cfg.get('resume') and self._is_finished(number)):
+                self._train(number)
+        if not all(self._is_finished(k) for k in range(self.count)):
+            return []
+        self._merge()
+        return self.validate()
+
+    def path(self, number: int) -> Path:
+        """The finished file of a member."""
+        return self.folder / f'member_{number}.pth'
+
+    def _is_finished(self, number: int) -> bool:
+        if not self.path(number).is_file():
+            return False
+        check_members(self.model, read_members(self.path(number)))
+        return True
+
+    def _train(self, number: int) -> None:
+        """One member: base norms, own eta, own seed, own folder."""
+        self._restore()
+        for loss in self.model.modules():
+            if isinstance(loss, RandomPriorCrossEntropyLoss):
+                loss.draw(self.seed + number)
+        runner = self._runner(number)
+        start = time.monotonic()
+        runner.logger.info(f'Member {number} of {self.count}, seed '
+                           f'{self.seed + number}.')
+        runner.train()
+        if is_main_process():
+            self._save(number, runner, time.monotonic() - start)
+        barrier()
+
+    def _restore(self) -> None:
+        """The base's norms, exactly."""
+        self.model.load_state_dict(self.base, strict=False)
+        self.model.zero_grad(set_to_none=True)
+
+    def _runner(self, number: int) -> Runner:
+        cfg = copy.deepcopy(self.cfg)
+        cfg.work_dir = str(self.folder / f'member_{number}')
+        cfg.randomness = dict(
+            cfg.get('randomness') or {}, seed=self.seed + number)
+        cfg.load_from = None
+        cfg.experiment_name = (f'{self.folder.name}_member_{number}_'
+                               f'{time.time_ns()}')
+        cfg.custom_hooks = [
+            *cfg.get('custom_hooks', []),
+            dict(type='MemberHook')
+        ] if not _has_member_hook(cfg) else cfg.custom_hooks
+        names = set(inspect.signature(Runner.__init__).parameters) & set(cfg)
+        arguments = {n: cfg[n] for n in names if n not in ('model', 'cfg')}
+        return Runner(model=self.model, cfg=cfg, **arguments)
+
+    def _save(self, number: int, runner: Runner, seconds: float) -> None:
+        """The best checkpoint if the config keeps one, else the last."""
+        hub = runner.message_hub
+        chosen = hub.get_info('best_ckpt') or find_latest_checkpoint(
+            runner.work_dir)
+        state = only_norms(self.model, read_state_dict(chosen))
+        eta = [v for k, v in state.items() if k.endswith('.eta')]
+        meta = dict(
+            member=number,
+            seed=self.seed + number,
+            iterations=runner.iter,
+            alpha=getattr(self.model.posterior, 'alpha', None),
+            scope=self.model.posterior.scope,
+            eta=eta[0].tolist() if eta else None,
+            checkpoint=Path(chosen).name,
+            seconds=round(seconds, 1),
+            versions=dict(
+                abnn_mmseg=abnn_mmseg.__version__,
+                torch=str(torch.__version__),
+                mmengine=mmengine.__version__))
+        tensors = {k: v for k, v in state.items() if not k.endswith('.eta')}
+        save_members(self.path(number), [dict(state=tensors, meta=meta)],
+                     self.fingerprint)
+
+    def _merge(self) -> None:
+        if is_main_process():
+            members = read_members(
+                [self.path(k) for k in range(self.count)])
+            save_members(self.folder / 'members.pth', [
+                dict(state=m['state'], meta=m['meta']) for m in members
+            ], self.fingerprint)
+
+    def validate(self) -> List[dict]:
+        """Validation metrics of the base, each member, and all together."""
+        if self.cfg.get('val_dataloader') is None:
+            return []
+        self._restore()
+        runner = self._runner(self.numbers[-1])
+        runner.load_or_resume = lambda: None
+        states = [
+            read_members(self.path(k))[0]['state'] for k in range(self.count)
+        ]
+        rows = [dict(name='base', **self._score(runner, None))]
+        for k, state in enumerate(states):
+            rows.append(
+                dict(name=f'member {k}', **self._score(runner, [state])))
+        if len(states) > 1:
+            rows.append(
+                dict(name=f'all {len(states)}', **self._score(runner,
+                                                              states)))
+        return rows
+
+    def _score(self, runner: Runner,
+               states: Optional[List[Dict[str, Tensor]]]) -> dict:
+        posterior = self.model.posterior
+        if states is None:
+            self.model.posterior = DeterministicPosterior()
+        else:
+            posterior.set_members(states)
+        try:
+            return runner.val()
+        finally:
+            self.model.posterior = posterior
+            posterior.set_members([])
+
+
+def _has_member_hook(cfg: Config) -> bool:
+    return any(
+        hook.get('type') in ('MemberHook', MemberHook)
+        for hook in cfg.get('custom_hooks', []))

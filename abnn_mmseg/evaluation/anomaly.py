@@ -1,0 +1,132 @@
+"""How well uncertainty finds out-of-distribution pixels."""
+import math
+from collections.abc import Sequence
+from typing import Optional
+
+from mmseg.registry import METRICS
+
+from abnn_mmseg.uncertainty import check_scores
+
+from .curves import DetectionCurve
+from .fields import (IN_DISTRIBUTION, OOD, VOID, anomaly_labels, check_names,
+                     score_map)
+from .histograms import MAX_BINS, ScoreHistogram
+from .plots import save_detection
+from .running import RunningMetric, Totals
+
+# What each protocol takes for positive and for negative pixels.
+PROTOCOLS = dict(
+    pooled=((OOD, ), (IN_DISTRIBUTION, )),
+    per_image=((OOD, ), (IN_DISTRIBUTION, VOID)),
+    muad=((OOD, VOID), (IN_DISTRIBUTION, )))
+NAMES = ('AUROC', 'AUPR', 'FPR95')
+
+
+@METRICS.register_module()
+class AnomalyMetric(RunningMetric):
+    """AUROC, AUPR (average precision) and FPR at 95 % TPR, in percent.
+
+    Keys are ``ood/<protocol>/<score>/<AUROC|AUPR|FPR95>``. OOD pixels are the
+    positives, and a score is higher where a pixel is more likely OOD.
+
+    Protocols, as their authors' code has them:
+
+    - ``pooled`` (SegmentMeIfYouCan, Fishyscapes): one curve over all pixels
+      of the set, void left out.
+    - ``per_image`` (Hendrycks et al., anomaly-seg): mean over the images that
+      have positives and negatives; void counts as in-distribution; FPR at
+      the TPR nearest to 95 %.
+    - ``muad`` (MUAD evaluation code): as per_image, but void counts as OOD,
+      because that code clips unlabelled pixels into the OOD ids. Images with
+      one kind of pixels are skipped as in the MUAD paper; the challenge
+      server gives them 1 for all three values instead.
+
+    Values are within 1e-4 (as a fraction) of scikit-learn on all pixels; see
+    :mod:`abnn_mmseg.evaluation.histograms`. They are NaN, with a warning, if
+    the set has no OOD pixel.
+
+    Args:
+        scores (Sequence[str]): Uncertainty maps to evaluate.
+            Default: ('entropy', ).
+        protocols (Sequence[str]): Default: all three.
+        max_bins (int): Bins of a histogram; memory is about 32 bytes a bin
+            and score. Default: 2**18.
+        plot_dir (str, optional): Folder for ROC and PR curves (pooled).
+        **kwargs: See :class:`mmengine.evaluator.BaseMetric`.
+    """
+
+    default_prefix = 'ood'
+
+    def __init__(self,
+                 scores: Sequence = ('entropy', ),
+                 protocols: Sequence = tuple(PROTOCOLS),
+                 max_bins: int = MAX_BINS,
+                 plot_dir: Optional[str] = None,
+                 **kwargs) -> None:
+        super().__init__(plot_dir=plot_dir, **kwargs)
+        self.scores = check_scores(scores)
+        self.protocols = check_names(protocols, PROTOCOLS, 'protocol')
+        self.max_bins = max_bins
+
+    def measure(self, sample: dict) -> tuple[dict, Totals]:
+        """Values of the per-image protocols, and histograms to pool."""
+        numbers, totals = {}, {}
+        for score in self.scores:
+            scores = score_map(sample, score)
+            labels = anomaly_labels(sample, scores.shape)
+            histogram = ScoreHistogram.from_scores(scores, labels, 3,
+                                                   self.max_bins)
+            numbers['ood'] = int((labels == OOD).sum())
+            for protocol in self.protocols:
+                if protocol != 'pooled':
+                    curve = DetectionCurve(histogram, *PROTOCOLS[protocol])
+                    numbers[protocol, score] = _values(curve, nearest=True)
+            totals[score] = histogram.keep_labels(2)
+        return numbers, totals
+
+    def summarize(self, results: list, totals: Totals) -> dict[str, float]:
+        """Pooled values from the histograms, means of the per-image ones."""
+        if sum(numbers['ood'] for numbers in results) == 0:
+            self.warn(f'none of the {len(results)} images has an OOD pixel '
+                      '(gt_anomaly == 1): all values are NaN. Is this an '
+                      'in-distribution set?')
+            return self._named(lambda protocol, score: None)
+        curves = {
+            score: DetectionCurve(totals[score], *PROTOCOLS['pooled'])
+            for score in self.scores
+        }
+        if self.plot_dir and all(c.defined for c in curves.values()):
+            save_detection(curves, self.plot_dir, self.prefix)
+
+        def values(protocol: str, score: str) -> Optional[list[float]]:
+            if protocol == 'pooled':
+                return _values(curves[score])
+            images = [n[protocol, score] for n in results]
+            return _mean([image for image in images if image is not None])
+
+        return self._named(values)
+
+    def _named(self, values) -> dict[str, float]:
+        named = {}
+        for protocol in self.protocols:
+            for score in self.scores:
+                three = values(protocol, score) or [math.nan] * len(NAMES)
+                named.update({
+                    f'{protocol}/{score}/{name}': 100 * value
+                    for name, value in zip(NAMES, three)
+                })
+        return named
+
+
+def _values(curve: DetectionCurve,
+            nearest: bool = False) -> Optional[list[float]]:
+    if not curve.defined:
+        return None
+    fpr = curve.fpr_at_nearest_tpr() if nearest else curve.fpr_at_tpr()
+    return [curve.auroc(), curve.average_precision(), fpr]
+
+
+def _mean(images: list[list[float]]) -> Optional[list[float]]:
+    if not images:
+        return None
+    return [math.fsum(values) / len(images) for values in zip(*images)]

@@ -1,0 +1,202 @@
+"""Curves of score histograms: detection (ROC, PR) and risk-coverage.
+
+A bin with one score is a tie, as in scikit-learn: a threshold takes all of
+it or nothing. In a bin with several scores the labels are taken as evenly
+mixed, so a threshold may fall inside it.
+"""
+from typing import Optional
+
+import numpy as np
+import torch
+
+from .histograms import ScoreHistogram, scores_of
+
+
+class DetectionCurve:
+    """How well a score that should be high finds the positive pixels.
+
+    Args:
+        histogram (ScoreHistogram): The scores by label.
+        positive (tuple[int]): The labels to find.
+        negative (tuple[int]): The labels not to find.
+    """
+
+    def __init__(self, histogram: ScoreHistogram, positive: tuple,
+                 negative: tuple) -> None:
+        histogram = histogram.cpu()
+        counts = histogram.counts.flip(0).numpy()
+        self.positives = counts[:, list(positive)].sum(1)
+        self.negatives = counts[:, list(negative)].sum(1)
+        self.mixed = (histogram.low != histogram.high).flip(0).numpy()
+        self.keys = histogram.low.flip(0)
+        self.tp = self.positives.cumsum()
+        self.fp = self.negatives.cumsum()
+
+    @property
+    def num_positives(self) -> int:
+        return int(self.tp[-1]) if len(self.tp) else 0
+
+    @property
+    def num_negatives(self) -> int:
+        return int(self.fp[-1]) if len(self.fp) else 0
+
+    @property
+    def defined(self) -> bool:
+        """Whether there are pixels of both kinds."""
+        return self.num_positives > 0 and self.num_negatives > 0
+
+    def auroc(self) -> float:
+        """Chance that a positive scores higher, ties counting one half."""
+        below = self.tp - self.positives / 2
+        return float(
+            (self.negatives / self.num_negatives) @ (below / self.tp[-1]))
+
+    def average_precision(self) -> float:
+        """``sum_n (R_n - R_{n-1}) P_n``, as scikit-learn defines it."""
+        # In a mixed bin: the precision at its middle positive.
+        skipped = self.mixed * (self.positives - 1) / 2
+        tp = self.tp - np.maximum(skipped, 0)
+        fp = self.fp - self.mixed * self.negatives / 2
+        found = self.positives > 0
+        precision = tp[found] / (tp + fp)[found]
+        return float(
+            (self.positives[found] / self.num_positives) @ precision)
+
+    def fpr_at_tpr(self, tpr: float = 0.95) -> float:
+        """False positive rate at the first threshold reaching ``tpr``."""
+        i = self._first(tpr)
+        need = self.tp[i]
+        if self.mixed[i]:
+            need = min(need, np.ceil(tpr * self.num_positives))
+        return self._false_positives(i, need) / self.num_negatives
+
+    def fpr_at_nearest_tpr(self, tpr: float = 0.95) -> float:
+        """False positive rate where the TPR comes nearest to ``tpr``.
+
+        The rule of Hendrycks' anomaly-seg code and MUAD's: of two equally
+        near TPRs the higher, of all thresholds with that TPR the lowest
+        (the highest if all positives are found).
+        """
+        i, need = self._first(tpr), tpr * self.num_positives
+        low, high = self.tp[i] - self.positives[i], self.tp[i]
+        if self.mixed[i]:
+            low, high = max(low, np.floor(need)), min(high, np.ceil(need))
+        nearest = high if high - need <= need - low else low
+        if nearest in self.tp:
+            side = 'left' if nearest == self.num_positives else 'right'
+            i = np.searchsorted(self.tp, nearest, side) - (side == 'right')
+        return self._false_positives(i, nearest) / self.num_negatives
+
+    def threshold(self,
+                  tpr: Optional[float] = None,
+                  fpr: Optional[float] = None) -> float:
+        """The score to alarm at: ``score >= threshold``.
+
+        Args:
+            tpr (float, optional): Highest threshold that finds this share of
+                the positives.
+            fpr (float, optional): Lowest threshold that takes no more than
+                this share of the negatives for positives. Give one of both.
+        """
+        assert (tpr is None) != (fpr is None)
+        if tpr is not None:
+            return float(scores_of(self.keys[self._first(tpr)]))
+        allowed = np.searchsorted(self.fp, fpr * self.num_negatives, 'right')
+        if allowed == 0:
+            above = np.float32(scores_of(self.keys[0]))
+            return float(np.nextafter(above, np.float32(np.inf)))
+        return float(scores_of(self.keys[allowed - 1]))
+
+    def points(self, most: int = 1000) -> dict[str, np.ndarray]:
+        """The curves, thinned to at most ``most`` points."""
+        i = _spread(self.tp / self.num_positives + self.fp /
+                    self.num_negatives, most)
+        return dict(
+            threshold=scores_of(self.keys[torch.from_numpy(i)]),
+            tpr=self.tp[i] / self.num_positives,
+            fpr=self.fp[i] / self.num_negatives,
+            precision=self.tp[i] / (self.tp + self.fp)[i])
+
+    def _first(self, tpr: float) -> int:
+        return int(np.searchsorted(self.tp / self.num_positives, tpr))
+
+    def _false_positives(self, i: int, need: float) -> float:
+        missing = self.tp[i] - need
+        if missing == 0:
+            return float(self.fp[i])
+        return float(self.fp[i] -
+                     self.negatives[i] * missing / self.positives[i])
+
+
+class RiskCoverage:
+    """Share of errors among the pixels whose score is lowest.
+
+    ``risk(c)`` is the error rate of the share ``c`` of all pixels with the
+    lowest scores. Pixels with equal scores come in random order, so the risk
+    is the expected one.
+
+    Args:
+        histogram (ScoreHistogram): Scores, higher meaning less sure, with
+            labels 0 (right) and 1 (wrong).
+    """
+
+    def __init__(self, histogram: ScoreHistogram) -> None:
+        counts = histogram.cpu().counts.numpy()
+        self.errors = np.r_[0, counts[:, 1].cumsum()]
+        self.covered = np.r_[0, counts.sum(1).cumsum()]
+
+    @property
+    def num_pixels(self) -> int:
+        return int(self.covered[-1])
+
+    def aurc(self) -> float:
+        """Mean of the risk over all coverages 1/N, 2/N, ..., 1.
+
+        In a bin after n pixels with E errors, c pixels with e errors add
+        ``sum_j (E + e j/c) / (n + j) = e + (E - e n/c) (H_{n+c} - H_n)``.
+        """
+        c, e = np.diff(self.covered), np.diff(self.errors)
+        n, before = self.covered[:-1], self.errors[:-1]
+        harmonic = torch.digamma(torch.from_numpy(self.covered + 1.)).diff()
+        total = e + (before - e * n / c) * harmonic.numpy()
+        return float(total.sum() / self.num_pixels)
+
+    def risk(self, coverage: float) -> float:
+        """Error rate of the surest share of pixels, at least one pixel."""
+        pixels = max(np.ceil(coverage * self.num_pixels), 1)
+        return float(np.interp(pixels, self.covered, self.errors) / pixels)
+
+    def points(self, most: int = 1000) -> dict[str, np.ndarray]:
+        """The curve, thinned to at most ``most`` points."""
+        i = 1 + _spread(self.covered[1:] / self.num_pixels, most)
+        return dict(
+            coverage=self.covered[i] / self.num_pixels,
+            risk=self.errors[i] / self.covered[i])
+
+
+def equal_mass_bins(histogram: ScoreHistogram, num_bins: int) -> np.ndarray:
+    """Divide pixels into bins of equally many, in the order of confidence.
+
+    Args:
+        histogram (ScoreHistogram): Confidences, with labels 0 (right) and 1
+            (wrong). Pixels of equal confidence are shared out in proportion.
+        num_bins (int): Number of bins.
+
+    Returns:
+        np.ndarray: Number of pixels, sum of confidences and number of right
+        pixels in each bin, ``[3, num_bins]``.
+    """
+    histogram = histogram.cpu()
+    counts = histogram.counts.numpy()
+    value = (scores_of(histogram.low) + scores_of(histogram.high)) / 2
+    pixels = counts.sum(1)
+    sums = np.stack([pixels, pixels * value, counts[:, 0]]).cumsum(1)
+    sums = np.pad(sums, ((0, 0), (1, 0)))
+    edges = sums[0, -1] * np.arange(num_bins + 1) / num_bins
+    return np.diff([np.interp(edges, sums[0], row) for row in sums])
+
+
+def _spread(position: np.ndarray, most: int) -> np.ndarray:
+    """Indices of at most ``most`` points, evenly spread along a curve."""
+    wanted = np.linspace(position[0], position[-1], most)
+    return np.unique(np.searchsorted(position, wanted))

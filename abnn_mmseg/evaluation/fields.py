@@ -1,0 +1,100 @@
+"""Read from a sample what the metrics need, or say what is missing."""
+import difflib
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+IGNORE = 255
+IN_DISTRIBUTION, OOD, VOID = range(3)
+
+
+def check_names(names: Iterable[str], known: Iterable[str],
+                what: str) -> tuple[str, ...]:
+    """Return names as a tuple; refuse unknown ones with the nearest known."""
+    names = (names, ) if isinstance(names, str) else tuple(names)
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, 1, 0)
+            raise ValueError(f'{name!r} is not a {what}; did you mean '
+                             f'{near[0]!r}? Known: {", ".join(known)}.')
+    return names
+
+
+def score_map(sample: dict, name: str) -> Tensor:
+    """The uncertainty map of one score, float ``[H, W]``."""
+    maps = sample.get('uncertainty') or {}
+    if name not in maps:
+        present = ', '.join(sorted(maps)) or 'none'
+        raise ValueError(
+            f'Score {name!r} is not among the maps predicted for '
+            f'{path_of(sample)} (present: {present}); add it to the '
+            "segmentor's scores=(...), or take it out of the metric's.")
+    scores = maps[name].squeeze(0)
+    if scores.isnan().any():
+        raise ValueError(f'Score {name!r} of {path_of(sample)} has NaN values')
+    return scores
+
+
+def anomaly_labels(sample: dict, shape: torch.Size) -> Tensor:
+    """``IN_DISTRIBUTION``, ``OOD`` or ``VOID`` for each pixel, uint8."""
+    labels = _ground_truth(sample, 'gt_anomaly', 'LoadAnomalyAnnotations and '
+                           'PackAnomalyInputs', shape)
+    void = labels == IGNORE
+    if ((labels > OOD) & ~void).any():
+        raise ValueError(
+            f'gt_anomaly of {path_of(sample)} has values other than 0 '
+            '(in-distribution), 1 (OOD) and 255 (void).')
+    return labels.to(torch.uint8).masked_fill(void, VOID)
+
+
+def class_logits(sample: dict) -> Tensor:
+    """Logits whose softmax is the mean probability, ``[C, H * W]``.
+
+    Heads with one output give two classes: mmseg stores their foreground
+    probability, not a logit.
+    """
+    if 'seg_logits' not in sample:
+        raise ValueError(f'The prediction for {path_of(sample)} has no '
+                         'seg_logits; calibration needs them.')
+    logits = sample['seg_logits']['data'].float().flatten(1)
+    if logits.isnan().any():
+        raise ValueError(f'seg_logits of {path_of(sample)} have NaN values')
+    if len(logits) == 1:
+        eps = torch.finfo(logits.dtype).eps
+        foreground = logits.clamp(eps, 1 - eps)
+        logits = torch.cat([(1 - foreground).log(), foreground.log()])
+    return logits
+
+
+def class_labels(sample: dict, num_classes: int) -> Tensor:
+    """Train ids, with 255 where there is none, int64 ``[H * W]``."""
+    shape = sample['seg_logits']['data'].shape[-2:]
+    labels = _ground_truth(sample, 'gt_sem_seg', 'LoadAnnotations',
+                           shape).flatten().long()
+    wrong = (labels >= num_classes) & (labels != IGNORE)
+    if wrong.any():
+        raise ValueError(
+            f'gt_sem_seg of {path_of(sample)} has label '
+            f'{int(labels[wrong][0])}, but the model predicts {num_classes} '
+            'classes. Labels that are none of its classes must be 255.')
+    return labels
+
+
+def path_of(sample: dict) -> str:
+    """How messages call a sample."""
+    return str(sample.get('img_path', 'an image without img_path'))
+
+
+def _ground_truth(sample: dict, name: str, loader: str,
+                  shape: torch.Size) -> Tensor:
+    if name not in sample:
+        raise ValueError(f'{path_of(sample)} has no {name}; load it in the '
+                         f'test pipeline with {loader}.')
+    labels = sample[name]['data'].squeeze(0)
+    if labels.shape != shape:
+        raise ValueError(
+            f'{name} of {path_of(sample)} is {tuple(labels.shape)}, but the '
+            f'prediction is {tuple(shape)}; the labels must not be resized '
+            'at test time (load them after Resize).')
+    return labels

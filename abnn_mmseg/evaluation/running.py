@@ -1,0 +1,94 @@
+"""Metrics in constant memory that count every image once."""
+import logging
+import os.path as osp
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import reduce
+from typing import Optional, Union
+
+from mmengine.dist import collect_results, get_dist_info, is_main_process
+from mmengine.evaluator import BaseMetric
+from mmengine.logging import print_log
+from torch import Tensor
+
+from .histograms import ScoreHistogram
+
+Totals = dict[str, Union[ScoreHistogram, Tensor]]
+
+
+class RunningMetric(BaseMetric):
+    """Keep a few numbers per image, and running totals over all images.
+
+    The numbers go the way of every mmengine metric, ``self.results``. Totals
+    must merge exactly (histograms and integer tensors do), so that any number
+    of processes gives the same values.
+
+    A distributed sampler repeats images until all ranks have equally many;
+    mmengine drops the repeated results, and so must the totals. With
+    DefaultSampler image j of rank r is number ``j * world_size + r``, so at
+    most the last image of a rank is a repetition: it waits in ``_last`` until
+    the next one comes or ``evaluate`` knows the number of images.
+
+    Args:
+        plot_dir (str, optional): Folder for the curves, as PNG and JSON.
+            Default: None, none are drawn.
+        **kwargs: See :class:`mmengine.evaluator.BaseMetric`.
+    """
+
+    def __init__(self, plot_dir: Optional[str] = None, **kwargs) -> None:
+        super().__init__(**kwargs)
+        self.plot_dir = plot_dir
+        self._total: Totals = {}
+        self._last: Totals = {}
+
+    @abstractmethod
+    def measure(self, sample: dict) -> tuple[dict, Totals]:
+        """Numbers of one image, and what it adds to the totals."""
+
+    @abstractmethod
+    def summarize(self, results: list, totals: Totals) -> dict[str, float]:
+        """The metrics, from all images' numbers and the totals."""
+
+    def process(self, data_batch: dict, data_samples: Sequence[dict]) -> None:
+        """Measure each image of a batch."""
+        for sample in data_samples:
+            numbers, totals = self.measure(sample)
+            self._total = _merge(self._total, self._last)
+            self._last = totals
+            self.results.append(numbers)
+
+    def evaluate(self, size: int) -> dict:
+        """Sum the totals of all processes, then the metrics on the first."""
+        rank, world_size = get_dist_info()
+        number = (len(self.results) - 1) * world_size + rank
+        if number < size:
+            self._total = _merge(self._total, self._last)
+        part = {name: total.cpu() for name, total in self._total.items()}
+        # Not in collect_dir itself: mmengine uses that right afterwards.
+        folder = self.collect_dir and osp.join(self.collect_dir, 'totals')
+        parts = collect_results([part], world_size, self.collect_device,
+                                folder)
+        self._total = reduce(_merge, parts) if is_main_process() else {}
+        metrics = super().evaluate(size)
+        self._total, self._last = {}, {}
+        return metrics
+
+    def compute_metrics(self, results: list) -> dict[str, float]:
+        """Metrics of the whole set; runs on the main process only."""
+        return self.summarize(results, self._total)
+
+    def warn(self, message: str) -> None:
+        print_log(
+            f'{type(self).__name__}: {message}',
+            logger='current',
+            level=logging.WARNING)
+
+
+def _merge(one: Totals, other: Totals) -> Totals:
+    if not one or not other:
+        return one or other
+    return {
+        name: total.merge(other[name]) if isinstance(total, ScoreHistogram)
+        else total + other[name]
+        for name, total in one.items()
+    }

@@ -1,0 +1,96 @@
+"""What is gained by leaving out the pixels a model is unsure of."""
+import math
+from collections.abc import Sequence
+from typing import Optional
+
+import torch
+from mmseg.registry import METRICS
+from torch import Tensor
+
+from abnn_mmseg.uncertainty import check_scores
+
+from .curves import RiskCoverage
+from .fields import IGNORE, class_labels, class_logits, score_map
+from .histograms import MAX_BINS, ScoreHistogram
+from .plots import save_risk_coverage
+from .running import RunningMetric, Totals
+
+
+@METRICS.register_module()
+class SelectiveMetric(RunningMetric):
+    """Risk (error rate of the class map) against coverage, in percent.
+
+    ``risk@80`` is the share of wrong pixels among the 80 % of all pixels with
+    the lowest score; ``AURC`` the mean of the risk over all coverages. Keys
+    are ``sel/<score>/AURC`` and ``sel/<score>/risk@<coverage>``; all pixels
+    of the set that have a class are pooled (void and OOD left out).
+
+    Args:
+        scores (Sequence[str]): Uncertainty maps to order the pixels by.
+            'msp' and 'entropy' are derived from ``seg_logits`` if the
+            segmentor does not give them. Default: ('msp', ).
+        coverages (Sequence[float]): In (0, 1]. Default: (0.8, 0.9, 0.95).
+        max_bins (int): Bins of a histogram. Default: 2**18.
+        plot_dir (str, optional): Folder for the risk-coverage curve.
+        **kwargs: See :class:`mmengine.evaluator.BaseMetric`.
+    """
+
+    default_prefix = 'sel'
+
+    def __init__(self,
+                 scores: Sequence = ('msp', ),
+                 coverages: Sequence = (0.8, 0.9, 0.95),
+                 max_bins: int = MAX_BINS,
+                 plot_dir: Optional[str] = None,
+                 **kwargs) -> None:
+        super().__init__(plot_dir=plot_dir, **kwargs)
+        self.scores = check_scores(scores)
+        for coverage in coverages:
+            if not 0 < coverage <= 1:
+                raise ValueError(f'coverages: {coverage} is not in (0, 1]; '
+                                 'write 0.8 for 80 %.')
+        self.coverages = tuple(coverages)
+        self.max_bins = max_bins
+
+    def measure(self, sample: dict) -> tuple[dict, Totals]:
+        """Histograms of one image's scores, right and wrong apart."""
+        logits = class_logits(sample)
+        labels = class_labels(sample, len(logits))
+        known = labels != IGNORE
+        # max is three times faster than argmax over the first dimension
+        wrong = (logits.max(0).indices != labels)[known]
+        totals = {
+            score: ScoreHistogram.from_scores(
+                _score(sample, logits, score)[known],
+                wrong,
+                max_bins=self.max_bins)
+            for score in self.scores
+        }
+        return dict(pixels=int(known.sum())), totals
+
+    def summarize(self, results: list, totals: Totals) -> dict[str, float]:
+        """AURC and the risks, from the pooled histograms."""
+        empty = sum(numbers['pixels'] for numbers in results) == 0
+        if empty:
+            self.warn(f'none of the {len(results)} images has a pixel with a '
+                      'class (gt_sem_seg != 255): all values are NaN.')
+        curves = {score: RiskCoverage(totals[score]) for score in self.scores}
+        if self.plot_dir and not empty:
+            save_risk_coverage(curves, self.plot_dir, self.prefix)
+        metrics = {}
+        for score, curve in curves.items():
+            metrics[f'{score}/AURC'] = (
+                math.nan if empty else 100 * curve.aurc())
+            for coverage in self.coverages:
+                metrics[f'{score}/risk@{100 * coverage:g}'] = (
+                    math.nan if empty else 100 * curve.risk(coverage))
+        return metrics
+
+
+def _score(sample: dict, logits: Tensor, name: str) -> Tensor:
+    if name not in (sample.get('uncertainty') or {}):
+        if name == 'msp':
+            return 1 - logits.softmax(0).amax(0)
+        if name == 'entropy':
+            return torch.special.entr(logits.softmax(0)).sum(0)
+    return score_map(sample, name).flatten()

@@ -1,0 +1,13 @@
+"""Layers, posteriors, segmentors and losses."""
+from .bnl import BNL, BNLGN, BNLIN, BNLLN, BayesianNorm
+from .convert import ConversionReport, convert_norms
+from .losses import RandomPriorCrossEntropyLoss
+from .posteriors import BNLPosterior, DeterministicPosterior, Posterior
+from .segmentor import BayesianCascadeEncoderDecoder, BayesianEncoderDecoder
+
+__all__ = [
+    'BNL', 'BNLGN', 'BNLIN', 'BNLLN', 'BNLPosterior',
+    'BayesianCascadeEncoderDecoder', 'BayesianEncoderDecoder', 'BayesianNorm',
+    'ConversionReport', 'DeterministicPosterior', 'Posterior',
+    'RandomPriorCrossEntropyLoss', 'convert_norms'
+]

@@ -1,0 +1,264 @@
+"""Bayesian Normalization Layers: Gaussian noise on gamma in four families.
+
+A norm layer computes ``y = normalize(x) * gamma + beta``. Its Bayesian
+version (Franchi et al., "Make Me a BNN", CVPR 2024) computes
+
+    y = normalize(x) * gamma * (1 + alpha * eps) + beta,   eps ~ N(0, 1).
+
+Each class subclasses the layer it replaces, so state-dict keys,
+``isinstance`` checks and initialization stay what they were.
+"""
+import math
+from typing import NamedTuple, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from mmseg.registry import MODELS
+from torch import Tensor, nn
+
+STATISTICS = ('frozen', 'update')
+
+
+class Network(NamedTuple):
+    """What one layer of one network (or of n, under ``vmap``) needs.
+
+    ``bias`` is the member's beta, wanted by element noise only.
+    """
+    scale: Tensor
+    shift: Tensor
+    bias: Optional[Tensor] = None
+
+
+class _NetworkAffine(torch.autograd.Function):
+    """The layer of one network; under ``vmap``, of n networks at once."""
+
+    @staticmethod
+    def forward(x: Tensor, scale: Tensor, shift: Tensor,
+                layer: 'BayesianNorm') -> Tensor:
+        return layer.apply_network(x, scale, shift)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:
+        """Keep nothing: the networks of a posterior do not train."""
+
+    @staticmethod
+    def vmap(info, in_dims, x, scale, shift, layer):
+        n = info.batch_size
+        if in_dims[0] is None:
+            # The fork: one input becomes the input of n networks.
+            x = x.expand(n, *x.shape)
+        else:
+            x = x.movedim(in_dims[0], 0)
+        batch = x.shape[1]
+        rows = [
+            t.movedim(dim, 0).repeat_interleave(batch, 0)
+            for t, dim in ((scale, in_dims[1]), (shift, in_dims[2]))
+        ]
+        y = layer.apply_rows(x.flatten(0, 1), *rows)
+        return y.unflatten(0, (n, batch)), 0
+
+
+class BayesianNorm:
+    """What every BNL has besides the norm it subclasses.
+
+    Args:
+        alpha (float): Standard deviation of the noise, relative to gamma.
+            Defaults to 0.1.
+        statistics (str): ``'frozen'`` normalizes with the checkpoint's
+            running statistics while fine-tuning, since small batches would
+            spoil them; ``'update'`` trains with batch statistics. It matters
+            for batch norm only. Defaults to ``'frozen'``.
+
+    Attributes:
+        noise (str, optional): The switch. None is the plain layer,
+            ``'channel'`` draws one eps per image and channel, ``'element'``
+            one per pixel. It is not ``self.training``, which ``norm_eval``
+            and test loops change at will.
+        network (Network, optional): While a posterior has put one here, the
+            layer is that network's layer.
+    """
+
+    noise: Optional[str] = None
+    network: Optional[Network] = None
+
+    def __init__(self, *args, alpha=0.1, statistics='frozen', **kwargs):
+        super().__init__(*args, **kwargs)
+        self.make_bayesian(alpha, statistics)
+
+    def make_bayesian(self, alpha: float, statistics: str) -> None:
+        """Take up the noise rule; also used on a layer built as plain."""
+        check_alpha(alpha)
+        if statistics not in STATISTICS:
+            raise ValueError(f'statistics={statistics!r} is unknown to BNL; '
+                             f'write one of {STATISTICS}.')
+        self.alpha = float(alpha)
+        self.statistics = statistics
+        self.train(self.training)
+
+    def train(self, mode: bool = True):
+        """Frozen statistics mean that the norm itself stays in eval."""
+        return super().train(mode and self.statistics == 'update')
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.network is not None:
+            scale, shift, bias = self.network
+            y = _NetworkAffine.apply(x, scale, shift, self)
+            return self.add_noise(y, bias) if self.noise == 'element' else y
+        if self.noise is None or self.alpha == 0:
+            return super().forward(x)
+        return self.noisy_forward(x)
+
+    def noisy_forward(self, x: Tensor) -> Tensor:
+        """A training pass: fresh noise, gradients to gamma and beta."""
+        return self.add_noise(super().forward(x), self.bias)
+
+    def add_noise(self, y: Tensor, bias: Optional[Tensor]) -> Tensor:
+        """``y + alpha * eps * (y - beta)``: the rule, on the output."""
+        if self.noise == 'element':
+            eps = torch.randn_like(y)
+        else:
+            eps = self.expand(self.draw(y), y)
+        centred = y if bias is None else y - self.expand(bias, y)
+        return y + self.alpha * eps * centred
+
+    def draw(self, x: Tensor) -> Tensor:
+        """One eps per image and channel, on the device of ``x``."""
+        return torch.randn((x.shape[0], ) + self.weight.shape,
+                           device=x.device, dtype=self.weight.dtype)
+
+    def expand(self, parameter: Tensor, x: Tensor) -> Tensor:
+        """Let ``[C]`` or ``[N, C]`` broadcast over ``x`` ``[N, C, ...]``."""
+        return parameter.reshape(parameter.shape + (1, ) * (x.dim() - 2))
+
+    def apply_network(self, x: Tensor, scale: Tensor,
+                      shift: Tensor) -> Tensor:
+        """One network: the family's own kernel with its scale and shift."""
+        raise NotImplementedError
+
+    def apply_rows(self, x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+        """Image i of the batch goes through the network of row i."""
+        y = self.apply_network(x, torch.ones_like(scale[0]),
+                               torch.zeros_like(shift[0]))
+        return y * self.expand(scale, y) + self.expand(shift, y)
+
+    def fold(self, tensors: dict, factor: Tensor) -> Tuple[Tensor, Tensor]:
+        """Scale and shift of networks that share one member's tensors.
+
+        Args:
+            tensors (dict): The layer's tensors by state-dict name.
+            factor (Tensor): ``1 + alpha * eps``, a row per network.
+        """
+        scale = tensors['weight'] * factor
+        bias = tensors.get('bias')
+        if bias is None:
+            return scale, torch.zeros_like(scale)
+        return scale, bias.expand_as(scale).clone()
+
+    def extra_repr(self) -> str:
+        return (f'{super().extra_repr()}, alpha={self.alpha}, '
+                f'statistics={self.statistics!r}')
+
+
+class BatchBNL(BayesianNorm):
+    """Batch norm: affine as a whole in eval, so its statistics fold in."""
+
+    def noisy_forward(self, x):
+        if self.training or self.noise == 'element':
+            return super().noisy_forward(x)
+        tensors = {**self._parameters, **self._buffers}
+        return self.apply_rows(
+            x, *self.fold(tensors, 1 + self.alpha * self.draw(x)))
+
+    def apply_network(self, x, scale, shift):
+        return F.batch_norm(
+            x, torch.zeros_like(shift), torch.ones_like(scale), scale, shift,
+            eps=0.)
+
+    def apply_rows(self, x, scale, shift):
+        # N images of C channels are one image of N * C channels, which the
+        # fused kernel takes in a single pass.
+        y = self.apply_network(
+            x.reshape(1, scale.numel(), *x.shape[2:]), scale.flatten(),
+            shift.flatten())
+        return y.reshape(x.shape)
+
+    def fold(self, tensors, factor):
+        inverse = 1 / torch.sqrt(tensors['running_var'] + self.eps)
+        scale = inverse * (tensors['weight'] * factor)
+        return scale, tensors['bias'] - tensors['running_mean'] * scale
+
+
+class LayerBNL(BayesianNorm):
+    """Layer norm: channels come last, gamma may have several dimensions."""
+
+    def expand(self, parameter, x):
+        if parameter.dim() == self.weight.dim():
+            return parameter
+        ones = (1, ) * (x.dim() - parameter.dim())
+        return parameter.reshape(parameter.shape[:1] + ones +
+                                 parameter.shape[1:])
+
+    def apply_network(self, x, scale, shift):
+        return F.layer_norm(x, self.normalized_shape, scale, shift, self.eps)
+
+
+class ChannelFirstLayerBNL(BayesianNorm):
+    """``LayerNorm2d`` of timm, mmpretrain and SAN: ``[N, C, H, W]``."""
+
+    def apply_network(self, x, scale, shift):
+        y = F.layer_norm(
+            x.permute(0, 2, 3, 1), self.weight.shape, scale, shift, self.eps)
+        return y.permute(0, 3, 1, 2)
+
+
+class GroupBNL(BayesianNorm):
+    """Group norm."""
+
+    def apply_network(self, x, scale, shift):
+        return F.group_norm(x, self.num_groups, scale, shift, self.eps)
+
+
+class InstanceBNL(BayesianNorm):
+    """Instance norm, with its own or with running statistics."""
+
+    def apply_network(self, x, scale, shift):
+        return F.instance_norm(
+            x, self.running_mean, self.running_var, scale, shift,
+            use_input_stats=self.training or not self.track_running_stats,
+            eps=self.eps)
+
+
+@MODELS.register_module()
+class BNL(BatchBNL, nn.BatchNorm2d):
+    """Bayesian ``nn.BatchNorm2d``: ``norm_cfg=dict(type='BNL', alpha=.1)``."""
+
+
+@MODELS.register_module()
+class BNLLN(LayerBNL, nn.LayerNorm):
+    """Bayesian ``nn.LayerNorm``."""
+
+
+@MODELS.register_module()
+class BNLGN(GroupBNL, nn.GroupNorm):
+    """Bayesian ``nn.GroupNorm``."""
+
+    def __init__(self, num_channels, num_groups=32, **kwargs):
+        # mmcv passes the channels first to every norm but nn.GroupNorm.
+        super().__init__(num_groups, num_channels, **kwargs)
+
+
+@MODELS.register_module()
+class BNLIN(InstanceBNL, nn.InstanceNorm2d):
+    """Bayesian ``nn.InstanceNorm2d``; only an affine one can be noisy."""
+
+    def __init__(self, num_features, affine=True, **kwargs):
+        super().__init__(num_features, affine=affine, **kwargs)
+
+
+def check_alpha(alpha: float) -> None:
+    """Refuse a noise level that is none."""
+    if (isinstance(alpha, bool) or not isinstance(alpha, (int, float))
+            or not math.isfinite(alpha) or alpha < 0):
+        raise ValueError(
+            f'alpha={alpha!r} is not a noise level; write a number >= 0 such '
+            'as alpha=0.1 (0 is the original network).')

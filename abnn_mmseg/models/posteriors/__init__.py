@@ -1,0 +1,7 @@
+"""Posteriors: each yields the networks that answer for one model."""
+from .bank import BNLPosterior, bayesian_layers
+from .base import DeterministicPosterior, Posterior
+
+__all__ = [
+    'BNLPosterior', 'DeterministicPosterior', 'Posterior', 'bayesian_layers'
+]

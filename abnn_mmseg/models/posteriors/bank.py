@@ -1,0 +1,287 @@
+"""ABNN's posterior: M members x L draws as one bank of affine steps."""
+from contextlib import contextmanager
+from functools import partial
+from typing import Dict, Iterator, List, Optional, Tuple
+
+import torch
+from mmseg.registry import MODELS
+from torch import Tensor, nn
+
+from ..bnl import BayesianNorm, Network, check_alpha
+from ..scopes import Scope, resolve
+from .base import Forward, Networks, Posterior
+from .memory import draws_that_fit
+from .sharing import SharedTrunk
+
+NOISES = ('channel', 'element')
+Bank = Dict[str, Network]
+
+
+@MODELS.register_module()
+class BNLPosterior(Posterior):
+    """K = M x L networks that differ only in their norms' affine step.
+
+    In eval, layer c of network k = (m, l) is ``x * scale[k] + shift[k]`` with
+
+        scale = gamma_m * (1 + alpha * eps_ml) / sigma_m
+        shift = beta_m - mu_m * scale
+
+    on the raw input of a batch norm (other families keep their statistics,
+    so sigma = 1 and mu = 0 there, on the normalized input). So a network is
+    two vectors per layer, drawn once from ``seed`` on the CPU and used for
+    every image, window and frame.
+
+    Args:
+        alpha (float, optional): Noise level of all layers in scope. None
+            keeps the alpha of each layer's ``norm_cfg``.
+        samples (int): Draws L per member. Defaults to 8.
+        scope (str | Sequence[str]): Where noise lives, see
+            :func:`abnn_mmseg.models.scopes.resolve`. The parameters of the
+            layers in scope are also the ones that train. Defaults to 'all'.
+        noise (str): ``'channel'``, one eps per channel, or ``'element'``,
+            one per pixel as in the authors' code, for comparison.
+        antithetic (bool): Draw pairs (eps, -eps). Defaults to True.
+        seed (int): Seed of the draws.
+        members (str | Sequence[str], optional): Member files to load.
+        draws_per_pass (int, optional): Networks in one batched pass. None
+            chooses by device, free memory and input size.
+        tolerance (float, optional): Stop drawing for an image once the
+            standard error of its mean probability is below.
+    """
+
+    def __init__(self,
+                 alpha: Optional[float] = None,
+                 samples: int = 8,
+                 scope: Scope = 'all',
+                 noise: str = 'channel',
+                 antithetic: bool = True,
+                 seed: int = 0,
+                 members=None,
+                 draws_per_pass: Optional[int] = None,
+                 tolerance: Optional[float] = None) -> None:
+        if alpha is not None:
+            check_alpha(alpha)
+        _check_draws(samples, antithetic and noise == 'channel')
+        if noise not in NOISES:
+            raise ValueError(
+                f'noise={noise!r} is unknown; write one of {NOISES}.')
+        if draws_per_pass is not None and draws_per_pass < 1:
+            raise ValueError(f'draws_per_pass={draws_per_pass} must be at '
+                             'least 1, or None to choose by memory.')
+        self.alpha = alpha
+        self.samples = samples
+        self.scope = scope
+        self.noise = noise
+        self.antithetic = antithetic
+        self.seed = seed
+        self.member_files = [members] if isinstance(members, str) else members
+        self.draws_per_pass = draws_per_pass
+        self.tolerance = tolerance
+        self.members: List[Dict[str, Tensor]] = []
+        self._built: Optional[Tuple[tuple, Bank]] = None
+
+    def attach(self, model: nn.Module) -> None:
+        super().attach(model)
+        layers = bayesian_layers(model)
+        if self.alpha is not None:
+            for layer in layers.values():
+                layer.alpha = float(self.alpha)
+        self.in_scope = resolve(layers, self.scope)
+        # Auxiliary heads are Bayesian while training and unused afterwards.
+        self.layers = {
+            name: layer
+            for name, layer in layers.items()
+            if not name.startswith('auxiliary_head')
+        }
+
+    def set_members(self, members: List[Dict[str, Tensor]]) -> None:
+        """Replace the members; each maps state-dict names to tensors.
+
+        No members means one: the norms the model has right now.
+        """
+        self.members = members
+
+    def __len__(self) -> int:
+        return max(1, len(self.members)) * self.draws_per_member
+
+    @property
+    def draws_per_member(self) -> int:
+        """Without noise all draws are one network."""
+        noisy = any(self.layers[n].alpha for n in self.in_scope
+                    if n in self.layers)
+        return self.samples if noisy else 1
+
+    @property
+    def is_model(self) -> bool:
+        return not self.members and self.draws_per_member == 1
+
+    def networks(self, forward: Forward, inputs: Tensor) -> Iterator[Networks]:
+        if self.is_model:
+            return super().centre(forward, inputs)
+        if self.noise == 'element':
+            return self._element_networks(forward)
+        return self._bank_networks(self.bank(), forward, inputs)
+
+    def centre(self, forward: Forward, inputs: Tensor) -> Iterator[Networks]:
+        if not self.members:
+            return super().centre(forward, inputs)
+        return self._bank_networks(self.build(None), forward, inputs)
+
+    def bank(self) -> Bank:
+        """The bank on the model's device, rebuilt when a norm has changed."""
+        key = self._fingerprint()
+        if self._built is None or self._built[0] != key:
+            self._built = key, self.build(self._draw())
+        return self._built[1]
+
+    def build(self, eps: Optional[Dict[str, Tensor]]) -> Bank:
+        """Fold members and draws into scale and shift, ``[K, C]`` a layer.
+
+        Args:
+            eps (dict, optional): ``[M, L, C]`` a layer; None for the
+                noise-free networks, one a member.
+        """
+        members = self.members or [{}]
+        bank = {}
+        for name in self._forking():
+            layer = self.layers[name]
+            scales, shifts = [], []
+            for m, member in enumerate(members):
+                factor = torch.ones((1, ) + layer.weight.shape)
+                if eps is not None:
+                    alpha = layer.alpha if name in self.in_scope else 0.
+                    factor = 1 + alpha * eps[name][m]
+                tensors = _tensors_of(layer, name, member)
+                scale, shift = layer.fold(tensors,
+                                          factor.to(layer.weight.device))
+                scales.append(scale.detach())
+                shifts.append(shift.detach())
+            bank[name] = Network(torch.cat(scales), torch.cat(shifts))
+        return bank
+
+    def _forking(self) -> List[str]:
+        """Layers in scope, and those in which the members differ."""
+        forking = set(self.in_scope)
+        for member in self.members:
+            forking |= {key.rpartition('.')[0] for key in member}
+        return [name for name in self.layers if name in forking]
+
+    def _draw(self) -> Dict[str, Tensor]:
+        """eps of all layers, in scope or not, so scopes share their draws."""
+        generator = torch.Generator().manual_seed(self.seed)
+        members, draws = max(1, len(self.members)), self.draws_per_member
+        pairs = draws // 2 if self.antithetic and draws > 1 else draws
+        eps: Dict[str, List[Tensor]] = {name: [] for name in self.layers}
+        for _ in range(members):
+            for name, layer in self.layers.items():
+                half = torch.randn((pairs, ) + layer.weight.shape,
+                                   generator=generator)
+                if pairs < draws:
+                    # A pair stays together, so stopping early keeps it.
+                    half = torch.stack([half, -half], 1).flatten(0, 1)
+                eps[name].append(half)
+        return {name: torch.stack(values) for name, values in eps.items()}
+
+    def _fingerprint(self) -> tuple:
+        """Changes whenever an optimizer, a load or a move touches a norm."""
+        tensors = [
+            t for layer in self.layers.values()
+            for t in (layer.weight, layer.bias,
+                      getattr(layer, 'running_mean', None),
+                      getattr(layer, 'running_var', None)) if t is not None
+        ]
+        alphas = tuple(layer.alpha for layer in self.layers.values())
+        return (tuple((id(t), t._version, t.device) for t in tensors), alphas,
+                tuple(map(id, self.members)), self.samples, self.seed,
+                self.antithetic, tuple(self.in_scope))
+
+    def _bank_networks(self, bank: Bank, forward: Forward,
+                       inputs: Tensor) -> Iterator[Networks]:
+        count = len(next(iter(bank.values())).scale)
+        step = self.draws_per_pass or draws_that_fit(inputs)
+        trunk = SharedTrunk(self.model, (self.layers[n] for n in bank))
+
+        def run(chunk: Dict[str, tuple], images: Tensor) -> Tensor:
+            with self._installed(chunk):
+                return forward(images)
+
+        for start in range(0, count, step):
+            chunk = {
+                name: (scale[start:start + step], shift[start:start + step])
+                for name, (scale, shift, _) in bank.items()
+            }
+            with trunk.one_pass():
+                yield partial(torch.vmap(run, (0, None)), chunk)
+
+    def _element_networks(self, forward: Forward) -> Iterator[Networks]:
+        """Fresh noise in every pixel of every layer, one pass a draw."""
+        bank = self.build(None)
+        for k in range(len(self)):
+            m = k // self.draws_per_member
+            member = self.members[m] if self.members else {}
+            chunk = {
+                name: (scale[m], shift[m],
+                       _tensors_of(self.layers[name], name,
+                                   member).get('bias'))
+                for name, (scale, shift, _) in bank.items()
+            }
+
+            def run(images: Tensor) -> Tensor:
+                with self._installed(chunk, 'element'):
+                    return forward(images)[None]
+
+            with _seeded(self.seed + k, self.model):
+                yield run
+
+    @contextmanager
+    def _installed(self, chunk: Dict[str, tuple],
+                   noise: Optional[str] = None):
+        """For the time of a pass, the model is the chunk's network."""
+        before = {name: self.layers[name].noise for name in chunk}
+        for name, values in chunk.items():
+            self.layers[name].network = Network(*values)
+            self.layers[name].noise = noise if name in self.in_scope else None
+        try:
+            yield
+        finally:
+            for name in chunk:
+                self.layers[name].network = None
+                self.layers[name].noise = before[name]
+
+
+def bayesian_layers(model: nn.Module) -> Dict[str, BayesianNorm]:
+    """The BNL layers of a model by name."""
+    return {
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(module, BayesianNorm)
+    }
+
+
+def _tensors_of(layer: BayesianNorm, name: str,
+                member: Dict[str, Tensor]) -> Dict[str, Tensor]:
+    """The layer's tensors, the member's where it has its own."""
+    tensors = {**layer._parameters, **layer._buffers}
+    return {
+        key: member.get(f'{name}.{key}', value).to(value.device)
+        for key, value in tensors.items() if value is not None
+    }
+
+
+@contextmanager
+def _seeded(seed: int, model: nn.Module):
+    device = next(model.parameters()).device
+    devices = [] if device.type == 'cpu' else [device]
+    with torch.random.fork_rng(devices):
+        torch.manual_seed(seed)
+        yield
+
+
+def _check_draws(samples: int, paired: bool) -> None:
+    if not isinstance(samples, int) or samples < 1:
+        raise ValueError(f'samples={samples!r} is not a number of draws; '
+                         'write a positive integer such as samples=8.')
+    if paired and samples > 1 and samples % 2:
+        raise ValueError(
+            f'samples={samples} is odd, but antithetic draws come in pairs; '
+            f'write samples={samples + 1} or antithetic=False.')

@@ -1,0 +1,113 @@
+"""Fork late: what no draw changes is computed once, however many draws."""
+from contextlib import contextmanager
+from typing import Callable, Dict, Iterable, List, Set, Tuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+MAX_BYTES = 2 * 1024**3
+
+
+class SharedTrunk:
+    """Remembers the outputs of modules that only saw unforked input.
+
+    Candidates are the largest modules that hold no forking layer. While the
+    first pass runs under ``vmap``, a candidate whose arguments carry no
+    network dimension is upstream of every fork, so its output holds for all
+    passes to come. Call i of a module in a later pass gets the output of
+    call i in the first one, which also tells sliding windows apart.
+
+    Args:
+        model (nn.Module): The segmentor.
+        forking (Iterable[nn.Module]): The layers that differ by network.
+        max_bytes (int): Remember no more than this; what is not remembered
+            is computed again. Defaults to 2 GiB.
+    """
+
+    def __init__(self,
+                 model: nn.Module,
+                 forking: Iterable[nn.Module],
+                 max_bytes: int = MAX_BYTES) -> None:
+        self.candidates = _largest_without(model, set(forking))
+        self.max_bytes = max_bytes
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop all outputs: the next pass has another input."""
+        self._memory: Dict[Tuple[nn.Module, int], _Output] = {}
+        self._budget = self.max_bytes
+        self._learned = False
+
+    @contextmanager
+    def one_pass(self):
+        """Share within this pass; the first one must be under ``vmap``."""
+        calls: Dict[nn.Module, int] = {}
+        for module in self.candidates:
+            module.forward = self._sharing(module, module.forward, calls)
+        try:
+            yield
+        finally:
+            for module in self.candidates:
+                del module.forward
+        self._learned = True
+
+    def _sharing(self, module: nn.Module, forward: Callable,
+                 calls: dict) -> Callable:
+
+        def sharing_forward(*args, **kwargs):
+            calls[module] = calls.get(module, -1) + 1
+            key = module, calls[module]
+            known = self._memory.get(key)
+            if known is not None and known.untouched:
+                return known.output
+            output = forward(*args, **kwargs)
+            if not self._learned:
+                self._learn(key, (args, kwargs), output)
+            return output
+
+        return sharing_forward
+
+    def _learn(self, key: tuple, arguments, output) -> None:
+        new = _Output(output)
+        if new.sharable(arguments) and new.nbytes <= self._budget:
+            self._memory[key] = new
+            self._budget -= new.nbytes
+
+
+class _Output:
+    """A module's output, and whether somebody has written into it since."""
+
+    def __init__(self, output) -> None:
+        self.output = output
+        self.tensors = _tensors(output)
+        self.nbytes = sum(t.numel() * t.element_size() for t in self.tensors)
+        self.versions = self._versions()
+
+    def _versions(self) -> list:
+        # Inference tensors have no version, so nobody could tell.
+        return [None if t.is_inference() else t._version
+                for t in self.tensors]
+
+    @property
+    def untouched(self) -> bool:
+        return self.versions == self._versions()
+
+    def sharable(self, arguments) -> bool:
+        tensors = _tensors(arguments) + self.tensors
+        forked = any(torch._C._functorch.is_batchedtensor(t) for t in tensors)
+        return not forked and None not in self.versions
+
+
+def _tensors(values) -> List[Tensor]:
+    return [v for v in tree_leaves(values) if isinstance(v, Tensor)]
+
+
+def _largest_without(module: nn.Module,
+                     forking: Set[nn.Module]) -> List[nn.Module]:
+    if not any(m in forking for m in module.modules()):
+        return [module]
+    found: List[nn.Module] = []
+    for child in module.children():
+        found += _largest_without(child, forking)
+    return list(dict.fromkeys(found))

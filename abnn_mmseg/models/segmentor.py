@@ -1,0 +1,258 @@
+"""Segmentors whose predictions carry per-pixel uncertainty."""
+from functools import partial
+from typing import List, Optional, Sequence, Tuple, Union
+
+import torch
+from mmengine.structures import PixelData
+from mmseg.models.segmentors import CascadeEncoderDecoder, EncoderDecoder
+from mmseg.models.utils import resize
+from mmseg.registry import MODELS
+from mmseg.structures import SegDataSample
+from torch import Tensor
+
+from ..uncertainty import DEFAULT_SCORES, StreamingStatistics, check_scores
+from ..uncertainty.scores import compute_scores
+from .convert import convert_norms
+from .posteriors import bayesian_layers
+
+PREDICTIONS = ('posterior_mean', 'centre')
+RESOLUTIONS = ('full', 'decoder')
+
+
+class BayesianSegmentor:
+    """What makes an mmseg segmentor Bayesian; mixed in before it.
+
+    The constructor converts the norms of the built model and freezes all
+    other parameters, before DDP wraps the model and before an optimizer is
+    built. ``predict`` loops over the posterior's networks, streams their
+    statistics at the image's own resolution, and scores them.
+
+    Args:
+        posterior (dict): Config of the posterior, ``BNLPosterior`` for ABNN.
+        scores (Sequence[str]): Maps to put in the ``uncertainty`` field.
+        prediction (str): ``'posterior_mean'``, the paper's, or ``'centre'``:
+            class map and probability of the noise-free members, maps from
+            the draws. Defaults to ``'posterior_mean'``.
+        convert (str | Sequence[str]): ``'all'`` norms, or names and patterns.
+        exclude (Sequence[str]): Norms to leave as they are.
+        statistics (str): Running statistics while fine-tuning, ``'frozen'``
+            or ``'update'``. Defaults to ``'frozen'``.
+        resolution (str): ``'full'`` takes the statistics at the image's
+            resolution; ``'decoder'`` takes them at the head's and resizes
+            them once, which is cheaper and blurs the edges of the maps.
+    """
+
+    def __init__(self,
+                 *args,
+                 posterior: dict,
+                 scores: Sequence[str] = DEFAULT_SCORES,
+                 prediction: str = 'posterior_mean',
+                 convert: Union[str, Sequence[str]] = 'all',
+                 exclude: Sequence[str] = (),
+                 statistics: str = 'frozen',
+                 resolution: str = 'full',
+                 **kwargs) -> None:
+        super().__init__(*args, **kwargs)
+        self.scores = check_scores(scores)
+        self.prediction = _one_of('prediction', prediction, PREDICTIONS)
+        self.resolution = _one_of('resolution', resolution, RESOLUTIONS)
+        self.conversion = convert_norms(
+            self, statistics=statistics, include=convert, exclude=exclude)
+        if not self.conversion.converted:
+            raise ValueError(
+                'the model has no normalization layer that could become '
+                f'Bayesian ({self.conversion.summary()}); ABNN needs affine '
+                'norms, so set norm_cfg in its backbone or heads.')
+        self.posterior = MODELS.build(posterior)
+        self.posterior.attach(self)
+        self._freeze()
+
+    def _freeze(self) -> None:
+        """Only the norms that are noisy train."""
+        self.requires_grad_(False)
+        layers = bayesian_layers(self)
+        self.trainable = getattr(self.posterior, 'in_scope', list(layers))
+        for name in self.trainable:
+            layers[name].requires_grad_(True)
+
+    def train(self, mode: bool = True):
+        """Training is where layers draw their own noise, one an image."""
+        super().train(mode)
+        noise = getattr(self.posterior, 'noise', None) if mode else None
+        layers = bayesian_layers(self)
+        for name in self.trainable:
+            layers[name].noise = noise
+        return self
+
+    def predict(self,
+                inputs: Tensor,
+                data_samples: Optional[List[SegDataSample]] = None
+                ) -> List[SegDataSample]:
+        """Class map, log of the mean probability, and uncertainty maps.
+
+        When the posterior is the model itself (no noise, no members), class
+        map and ``seg_logits`` are the original model's, bit for bit.
+        """
+        if self.posterior.is_model:
+            return self._predict_plain(inputs, data_samples)
+        metas = _metas(inputs, data_samples)
+        if data_samples is None:
+            data_samples = [SegDataSample() for _ in metas]
+        draws = self._stream(self.posterior.networks, inputs, metas)
+        centres = draws
+        if self.prediction == 'centre':
+            centres = self._stream(self.posterior.centre, inputs, metas)
+        for sample, drawn, centre in zip(data_samples, draws, centres):
+            self._set_prediction(sample, centre.probability)
+            self._set_uncertainty(sample, drawn)
+        return data_samples
+
+    def _predict_plain(self, inputs, data_samples):
+        data_samples = super().predict(inputs, data_samples)
+        for sample in data_samples:
+            logits = sample.seg_logits.data
+            statistics = StreamingStatistics()
+            # A sigmoid head's seg_logits are probabilities already.
+            statistics.update(
+                (logits.logit() if self.out_channels == 1 else logits)[None])
+            self._set_uncertainty(sample, statistics)
+        return data_samples
+
+    def _stream(self, networks, inputs: Tensor,
+                metas: List[dict]) -> List[StreamingStatistics]:
+        """The statistics of every image over all networks."""
+        statistics = [StreamingStatistics() for _ in metas]
+        windows = self._windows(inputs)
+        forward = partial(self._logits, metas)
+        tolerance = getattr(self.posterior, 'tolerance', None)
+        active = range(len(metas))
+        for network in networks(forward, _crop(inputs, windows[0])):
+            logits = _stitch(network, inputs, windows)
+            for i in active:
+                statistics[i].update(self._restore(logits[:, i], metas[i]))
+            if tolerance is not None:
+                active = [
+                    i for i in active
+                    if not statistics[i].is_certain(tolerance)
+                ]
+                if not active:
+                    break
+        if self.resolution == 'decoder':
+            for statistic, meta in zip(statistics, metas):
+                statistic.apply(lambda m: self._to_image(
+                    resize(m, inputs.shape[2:], mode='bilinear',
+                           align_corners=self.align_corners), meta))
+        return statistics
+
+    def _logits(self, metas: List[dict], images: Tensor) -> Tensor:
+        """One deterministic pass over whole images or over a window."""
+        if self.resolution == 'decoder':
+            return self._forward(images)
+        if self.test_cfg.get('mode', 'whole') == 'slide':
+            metas = [dict(m, img_shape=images.shape[2:]) for m in metas]
+        return self.encode_decode(images, metas)
+
+    def _windows(self, inputs: Tensor) -> List[Tuple[slice, slice]]:
+        """The windows of ``test_cfg``, as mmseg's slide inference has."""
+        height, width = inputs.shape[2:]
+        if self.test_cfg.get('mode', 'whole') != 'slide':
+            return [(slice(0, height), slice(0, width))]
+        rows, columns = (
+            _window_slices(*sizes)
+            for sizes in zip((height, width), self.test_cfg.crop_size,
+                             self.test_cfg.stride))
+        return [(row, column) for row in rows for column in columns]
+
+    def _restore(self, logits: Tensor, meta: dict) -> Tensor:
+        if self.resolution == 'decoder':
+            return logits
+        return self._to_image(logits, meta)
+
+    def _to_image(self, maps: Tensor, meta: dict) -> Tensor:
+        """Undo padding, flip and resizing, as mmseg's post-processing."""
+        left, right, top, bottom = meta.get(
+            'img_padding_size', meta.get('padding_size', (0, 0, 0, 0)))
+        height, width = maps.shape[2:]
+        maps = maps[..., top:height - bottom, left:width - right]
+        if meta.get('flip'):
+            horizontal = meta.get('flip_direction') == 'horizontal'
+            maps = maps.flip(-1 if horizontal else -2)
+        return resize(
+            maps, size=tuple(meta['ori_shape'][:2]), mode='bilinear',
+            align_corners=self.align_corners, warning=False)
+
+    def _set_prediction(self, sample: SegDataSample,
+                        probability: Tensor) -> None:
+        if self.out_channels == 1:
+            logits = probability[1:]
+            labels = (logits > self.decode_head.threshold).to(logits)
+        else:
+            logits = probability.clamp_min(
+                torch.finfo(torch.float32).tiny).log()
+            labels = probability.argmax(0, keepdim=True)
+        sample.set_data(
+            dict(
+                seg_logits=PixelData(data=logits),
+                pred_sem_seg=PixelData(data=labels)))
+
+    def _set_uncertainty(self, sample: SegDataSample,
+                         statistics: StreamingStatistics) -> None:
+        maps = compute_scores(statistics, self.scores)
+        sample.set_data(
+            dict(uncertainty=PixelData(
+                **{name: map_[None] for name, map_ in maps.items()})))
+        sample.set_metainfo(dict(draws=statistics.count))
+
+
+@MODELS.register_module()
+class BayesianEncoderDecoder(BayesianSegmentor, EncoderDecoder):
+    """``EncoderDecoder`` with per-pixel uncertainty."""
+
+
+@MODELS.register_module()
+class BayesianCascadeEncoderDecoder(BayesianSegmentor,
+                                    CascadeEncoderDecoder):
+    """``CascadeEncoderDecoder`` with per-pixel uncertainty."""
+
+
+def _metas(inputs: Tensor,
+           data_samples: Optional[List[SegDataSample]]) -> List[dict]:
+    if data_samples is not None:
+        return [sample.metainfo for sample in data_samples]
+    shape = inputs.shape[2:]
+    return [
+        dict(ori_shape=shape, img_shape=shape, pad_shape=shape)
+        for _ in inputs
+    ]
+
+
+def _window_slices(size: int, crop: int, stride: int) -> List[slice]:
+    count = max(size - crop + stride - 1, 0) // stride + 1
+    ends = [min(i * stride + crop, size) for i in range(count)]
+    return [slice(max(end - crop, 0), end) for end in ends]
+
+
+def _crop(images: Tensor, window: Tuple[slice, slice]) -> Tensor:
+    return images[:, :, window[0], window[1]]
+
+
+def _stitch(network, images: Tensor,
+            windows: List[Tuple[slice, slice]]) -> Tensor:
+    """Logits of a whole image: the mean over the windows that see a pixel."""
+    if len(windows) == 1:
+        return network(images)
+    total, count = None, images.new_zeros(images.shape[2:])
+    for window in windows:
+        logits = network(_crop(images, window))
+        if total is None:
+            total = logits.new_zeros(logits.shape[:-2] + images.shape[2:])
+        total[(..., *window)] += logits
+        count[window] += 1
+    return total / count
+
+
+def _one_of(name: str, value: str, choices: Tuple[str, ...]) -> str:
+    if value not in choices:
+        raise ValueError(f'{name}={value!r} of the segmentor is unknown; '
+                         f'write one of {choices}.')
+    return value

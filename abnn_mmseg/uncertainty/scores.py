@@ -1,0 +1,93 @@
+"""Per-pixel scores from streaming statistics; higher is more anomalous.
+
+With p_k the softmax of network k and p its mean over the K networks:
+
+=====================  ==================================================
+``msp``                ``1 - max_c p_c``
+``entropy``            ``H(p)``, the total uncertainty
+``expected_entropy``   ``mean_k H(p_k)``, the aleatoric part
+``mutual_information`` ``H(p) - mean_k H(p_k)``, the epistemic part
+``variance``           ``sum_c Var_k p_kc``
+``max_logit``          ``-mean_k max_c z_kc``
+``energy``             ``-mean_k logsumexp_c z_kc``
+=====================  ==================================================
+"""
+import difflib
+import math
+from typing import Dict, Iterable, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from .statistics import StreamingStatistics
+
+
+def msp(statistics: StreamingStatistics) -> Tensor:
+    return 1 - statistics.probability.amax(0)
+
+
+def entropy(statistics: StreamingStatistics) -> Tensor:
+    return torch.special.entr(statistics.probability).sum(0)
+
+
+def expected_entropy(statistics: StreamingStatistics) -> Tensor:
+    return statistics.expected_entropy
+
+
+def mutual_information(statistics: StreamingStatistics) -> Tensor:
+    return (entropy(statistics) - statistics.expected_entropy).clamp_min(0)
+
+
+def variance(statistics: StreamingStatistics) -> Tensor:
+    squared_mean = statistics.probability.square().sum(0)
+    return (statistics.second_moment - squared_mean).clamp_min(0)
+
+
+def max_logit(statistics: StreamingStatistics) -> Tensor:
+    return -statistics.max_logit
+
+
+def energy(statistics: StreamingStatistics) -> Tensor:
+    return -statistics.energy
+
+
+SCORES = dict(
+    msp=msp,
+    entropy=entropy,
+    expected_entropy=expected_entropy,
+    mutual_information=mutual_information,
+    variance=variance,
+    max_logit=max_logit,
+    energy=energy)
+DEFAULT_SCORES = ('msp', 'entropy', 'expected_entropy', 'mutual_information',
+                  'variance')
+
+
+def check_scores(names: Iterable[str]) -> Tuple[str, ...]:
+    """Return the names as a tuple, or say which one is not a score."""
+    names = (names, ) if isinstance(names, str) else tuple(names)
+    for name in names:
+        if name not in SCORES:
+            near = difflib.get_close_matches(str(name), SCORES, 1, 0)
+            raise ValueError(
+                f'{name!r} is not a score; did you mean {near[0]!r}? Scores '
+                f'are {", ".join(SCORES)}.')
+    return names
+
+
+def compute_scores(statistics: StreamingStatistics,
+                   names: Iterable[str]) -> Dict[str, Tensor]:
+    """The named maps, ``[H, W]`` each."""
+    return {name: SCORES[name](statistics) for name in names}
+
+
+def score_range(name: str,
+                num_classes: int) -> Optional[Tuple[float, float]]:
+    """The values a score can take, None if it is unbounded."""
+    upper = dict(
+        msp=1 - 1 / num_classes,
+        entropy=math.log(num_classes),
+        expected_entropy=math.log(num_classes),
+        mutual_information=math.log(num_classes),
+        variance=1 - 1 / num_classes)
+    return (0., upper[name]) if name in upper else None

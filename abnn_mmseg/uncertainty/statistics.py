@@ -1,0 +1,88 @@
+"""Statistics of K networks' outputs, updated draw by draw.
+
+Nothing keeps K probability maps: the state is one mean probability and four
+scalar maps, whatever K is.
+"""
+from typing import Callable, Dict
+
+import torch
+from torch import Tensor
+
+
+class StreamingStatistics:
+    """Running sums over the networks of a posterior, for one image.
+
+    Every score of :mod:`abnn_mmseg.uncertainty.scores` is a function of the
+    five means below. All are float32, whatever type the logits have.
+
+    Attributes:
+        count (int): Networks seen.
+        probability (Tensor): Mean softmax, ``[C, H, W]``.
+        expected_entropy (Tensor): Mean entropy of the softmax, ``[H, W]``.
+        second_moment (Tensor): Mean of ``sum_c p_c ** 2``, ``[H, W]``.
+        max_logit (Tensor): Mean of the largest logit, ``[H, W]``.
+        energy (Tensor): Mean of ``logsumexp`` of the logits, ``[H, W]``.
+    """
+
+    NAMES = ('probability', 'expected_entropy', 'second_moment', 'max_logit',
+             'energy')
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._sums: Dict[str, Tensor] = {}
+
+    def update(self, logits: Tensor) -> None:
+        """Take in the logits of n networks, ``[n, C, H, W]``.
+
+        One channel is a sigmoid head; it counts as two classes, the
+        background's logit being zero.
+        """
+        logits = logits.float()
+        if logits.shape[1] == 1:
+            logits = torch.cat([torch.zeros_like(logits), logits], 1)
+        probability = logits.softmax(1)
+        energy = logits.logsumexp(1)
+        # H = -sum p log p with log p = z - logsumexp(z); a class of
+        # probability zero and logit -inf contributes nothing.
+        entropy = energy - torch.nan_to_num(probability * logits).sum(1)
+        self._add('probability', probability)
+        self._add('expected_entropy', entropy.clamp_min_(0))
+        self._add('second_moment', probability.square().sum(1))
+        self._add('max_logit', logits.amax(1))
+        self._add('energy', energy)
+        self.count += len(logits)
+
+    def _add(self, name: str, values: Tensor) -> None:
+        total = values[0] if len(values) == 1 else values.sum(0)
+        if name in self._sums:
+            self._sums[name] += total
+        else:
+            self._sums[name] = total.clone() if len(values) == 1 else total
+
+    def __getattr__(self, name: str) -> Tensor:
+        if name not in StreamingStatistics.NAMES:
+            raise AttributeError(name)
+        if not self.count:
+            raise ValueError('the statistics are empty: no network was drawn')
+        return self._sums[name] / self.count
+
+    def is_certain(self, tolerance: float) -> bool:
+        """Whether more networks would hardly change the mean probability.
+
+        That is, whether its standard error ``sqrt(sum_c Var_k p_c / K)``,
+        averaged over the pixels, is below the tolerance. Antithetic pairs
+        are not credited.
+        """
+        if self.count < 2:
+            return False
+        variance = self.second_moment - self.probability.square().sum(0)
+        error = (variance.clamp_min(0) / self.count).sqrt().mean()
+        return error.item() < tolerance
+
+    def apply(self, function: Callable[[Tensor], Tensor]) -> None:
+        """Transform all maps, given as ``[1, C, H, W]``; e.g. resize."""
+        for name, total in self._sums.items():
+            channels = total if total.dim() == 3 else total[None]
+            result = function(channels[None])
+            self._sums[name] = result.reshape(total.shape[:-2] +
+                                              result.shape[-2:])

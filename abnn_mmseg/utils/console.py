@@ -1,0 +1,57 @@
+"""What tools print: tables for results, one sentence for a mistake."""
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import List, Optional
+
+from mmengine.dist import is_main_process
+from rich.console import Console
+from rich.table import Table
+
+
+def print_table(title: str,
+                rows: Sequence[Mapping],
+                columns: Optional[Iterable[str]] = None) -> None:
+    """A table of dicts, on the main process; numbers to two decimals."""
+    if not is_main_process():
+        return
+    columns = list(columns or dict.fromkeys(k for row in rows for k in row))
+    table = Table(title=title, title_justify='left')
+    for i, column in enumerate(columns):
+        table.add_column(column, justify='left' if i == 0 else 'right')
+    for row in rows:
+        table.add_row(*(_text(row.get(column)) for column in columns))
+    _console().print(table)
+
+
+def _console() -> Console:
+    # A pipe has no width; a table cut to 80 columns helps nobody there.
+    width = None if sys.stdout.isatty() else 160
+    return Console(width=width)
+
+
+def _text(value) -> str:
+    if value is None:
+        return '-'
+    return f'{value:.2f}' if isinstance(value, float) else str(value)
+
+
+@contextmanager
+def say_errors(kinds: List[type] = (ValueError, OSError, RuntimeError,
+                                    ImportError, FloatingPointError)):
+    """End a tool with the error's sentence; the traceback is for us.
+
+    Set ``ABNN_TRACEBACK=1`` to see it.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        print('\nInterrupted; run again with --resume to go on.',
+              file=sys.stderr)
+        sys.exit(130)
+    except tuple(kinds) as error:
+        if os.environ.get('ABNN_TRACEBACK'):
+            raise
+        print(f'\n{type(error).__name__}: {error}', file=sys.stderr)
+        sys.exit(1)

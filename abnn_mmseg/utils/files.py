@@ -1,0 +1,70 @@
+"""Write a file whole or not at all."""
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Union
+from uuid import uuid4
+
+
+@contextmanager
+def atomic_path(path: Union[str, Path]) -> Iterator[Path]:
+    """Yield a temporary path that becomes ``path`` if the body succeeds.
+
+    The temporary file lies in the same folder (made if missing), so that the
+    last step is one rename: a reader, or a run that was killed, never sees
+    half a file. It ends like ``path``, for savers that look at the suffix.
+
+    Args:
+        path: The final file. An existing one is replaced.
+
+    Raises:
+        OSError: What the system said, in a sentence that names the folder.
+    """
+    path = Path(path)
+    temporary = path.with_name(f'.{uuid4().hex[:8]}.tmp-{path.name}')
+    try:
+        with _explained(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield temporary
+            with open(temporary, 'rb+') as file:
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def atomic_write(path: Union[str, Path], data: Union[bytes, str]) -> None:
+    """Write bytes, or text as UTF-8, to ``path`` whole or not at all."""
+    if isinstance(data, str):
+        data = data.encode('utf-8')
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def append_line(path: Union[str, Path], line: str) -> None:
+    """Append one line to a journal, whatever a killed run left at its end.
+
+    The line break comes first too, so that half a line of an earlier run
+    does not swallow this one; readers skip empty and broken lines.
+    """
+    path = Path(path)
+    with _explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, 'a', encoding='utf-8') as file:
+            file.write(f'\n{line}\n')
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Say in one sentence which folder the system could not write."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        explained = type(error)(
+            f'Cannot write {path.name!r} in folder {str(path.parent)!r}: '
+            f'{reason}.')
+        explained.errno = error.errno
+        raise explained from error

@@ -1,0 +1,64 @@
+# MUAD-sketch: small drawn scenes with the labels and folders of MUAD. Make it
+# with: python tools/make_muad_sketch.py data/muad_sketch
+dataset_type = 'MUADDataset'
+data_root = 'data/muad_sketch'
+crop_size = (128, 256)
+# Light augmentation: every image is used whole.
+train_pipeline = [
+    dict(type='LoadImageFromFile'),
+    dict(type='LoadAnomalyAnnotations'),
+    dict(type='RandomFlip', prob=0.5),
+    dict(type='PhotoMetricDistortion'),
+    dict(type='PackAnomalyInputs'),
+]
+# Images are tested at full size, so labels need no resizing.
+test_pipeline = [
+    dict(type='LoadImageFromFile'),
+    dict(type='LoadAnomalyAnnotations'),
+    dict(type='PackAnomalyInputs'),
+]
+
+train_dataloader = dict(
+    batch_size=8,
+    num_workers=2,
+    persistent_workers=True,
+    sampler=dict(type='InfiniteSampler', shuffle=True),
+    dataset=dict(
+        type=dataset_type,
+        data_root=data_root,
+        split='train',
+        pipeline=train_pipeline))
+val_dataloader = dict(
+    batch_size=1,
+    num_workers=2,
+    persistent_workers=True,
+    sampler=dict(type='DefaultSampler', shuffle=False),
+    dataset=dict(
+        type=dataset_type,
+        data_root=data_root,
+        split='val',
+        pipeline=test_pipeline))
+# In-distribution test: test_dataloader.dataset.split='test_id'.
+test_dataloader = dict(
+    batch_size=1,
+    num_workers=2,
+    persistent_workers=True,
+    sampler=dict(type='DefaultSampler', shuffle=False),
+    dataset=dict(
+        type=dataset_type,
+        data_root=data_root,
+        split='test_ood',
+        pipeline=test_pipeline))
+
+val_evaluator = [
+    dict(type='IoUMetric', iou_metrics=['mIoU']),
+    dict(type='CalibrationMetric'),
+]
+test_evaluator = [
+    dict(type='IoUMetric', iou_metrics=['mIoU']),
+    dict(type='CalibrationMetric'),
+    dict(
+        type='AnomalyMetric',
+        scores=('msp', 'entropy', 'mutual_information')),
+    dict(type='SelectiveMetric', scores=('entropy', )),
+]

@@ -1,0 +1,51 @@
+"""Packaging of abnn-mmseg."""
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+here = Path(__file__).parent
+version = next(
+    line.split("'")[1]
+    for line in (here / 'abnn_mmseg/__init__.py').read_text().splitlines()
+    if line.startswith('__version__'))
+
+setup(
+    name='abnn-mmseg',
+    version=version,
+    description='Per-pixel uncertainty for any MMSegmentation model',
+    long_description=(here / 'README.md').read_text(),
+    long_description_content_type='text/markdown',
+    license='Apache-2.0',
+    python_requires='>=3.9',
+    packages=find_packages(include=['abnn_mmseg', 'abnn_mmseg.*']),
+    package_data={'abnn_mmseg': ['apis/gallery/*.html']},
+    install_requires=[
+        'torch>=2.5',
+        'numpy>=1.24',
+        'opencv-python>=4.6',
+        'rich>=12',  # progress bars and tables of the tools
+    ],
+    extras_require=dict(
+        # The maintained forks: pip installs them without a compiler.
+        onedl=[
+            'onedl-mmengine>=0.10.12,<0.11',
+            'onedl-mmcv>=2.3.6,<2.4',
+            'onedl-mmsegmentation>=1.4.2,<1.5',
+        ],
+        # The original packages.
+        openmmlab=[
+            'mmengine>=0.10.4,<0.11',
+            'mmcv>=2.1,<2.2',
+            'mmsegmentation>=1.2.2,<1.3',
+            'ftfy',
+            'regex',
+        ],
+        plots=['matplotlib>=3.6'],  # curves of tools/test.py
+        hdf5=['h5py>=3.8'],  # SegmentMeIfYouCan submissions
+        dev=[
+            'pytest>=7',
+            'ruff>=0.5',
+            'scikit-learn>=1.2',  # the reference of the metrics' tests
+            'matplotlib>=3.6',
+            'h5py>=3.8',
+        ]))

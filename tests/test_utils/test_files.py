@@ -1,0 +1,52 @@
+"""Files appear whole or not at all."""
+import resource
+
+import pytest
+
+from abnn_mmseg.utils import append_line, atomic_path, atomic_write
+
+
+def test_a_written_file_replaces_the_old_one_and_leaves_nothing_else(tmp_path):
+    path = tmp_path / 'a' / 'b.txt'
+    atomic_write(path, 'old')
+    atomic_write(path, 'new')
+    assert path.read_text() == 'new'
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_exception_leaves_no_file(tmp_path):
+    path = tmp_path / 'b.txt'
+    with pytest.raises(RuntimeError, match='stop'):
+        with atomic_path(path) as temporary:
+            temporary.write_text('half')
+            raise RuntimeError('stop')
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_temporary_path_keeps_suffix_and_folder(tmp_path):
+    with atomic_path(tmp_path / 'b.png') as temporary:
+        assert temporary.suffix == '.png' and temporary.parent == tmp_path
+        temporary.touch()
+
+
+def test_a_disk_without_room_keeps_the_old_file_and_names_the_folder(tmp_path):
+    path = tmp_path / 'b.bin'
+    atomic_write(path, b'old')
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(OSError) as caught:
+            atomic_write(path, bytes(1000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert str(tmp_path) in str(caught.value)
+    assert caught.value.errno is not None
+    assert path.read_bytes() == b'old'
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_appended_line_survives_a_torn_one(tmp_path):
+    path = tmp_path / 'rows'
+    path.write_text('{"half": ')
+    append_line(path, '{"whole": 1}')
+    assert '{"whole": 1}' in path.read_text().splitlines()

@@ -1,0 +1,74 @@
+"""Count the images and labels of a config's datasets; find broken files."""
+import argparse
+import sys
+
+import mmengine
+from mmengine.config import Config, DictAction
+from mmseg.utils import register_all_modules
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import track
+from rich.table import Table
+
+import abnn_mmseg.datasets  # noqa: F401 - fills the registry
+from abnn_mmseg.datasets.check import check_config
+
+
+def parse_args():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('config', help='any config with dataloaders')
+    parser.add_argument(
+        '--split',
+        nargs='+',
+        default=('train', 'val', 'test'),
+        choices=('train', 'val', 'test'),
+        help='dataloaders to check (default: all)')
+    parser.add_argument('--json', help='also write the report to this file')
+    parser.add_argument(
+        '--cfg-options', nargs='+', action=DictAction, help='key=value ...')
+    return parser.parse_args()
+
+
+def show(console, report):
+    """Print one dataset: its label shares, then its problems."""
+    sizes = ', '.join(f'{n} of {size}' for size, n in report.sizes.items())
+    console.print(f'\n[bold]{report.loader}: {report.name}[/] '
+                  f'({report.protocol}), {report.images} images'
+                  f'{", " if sizes else ""}{sizes}')
+    if report.total:
+        console.print(label_table(report))
+    for problem in report.problems:
+        console.print(f'[red]problem:[/] {escape(problem)}')
+
+
+def label_table(report):
+    """Pixels of each label; classes that never occur are left out."""
+    table = Table('label', 'pixels', 'share')
+    rows = [*zip(report.classes, report.pixels),
+            ('in-distribution, no class', report.known)]
+    rows = [(name, pixels) for name, pixels in rows if pixels]
+    for name, pixels in rows + [('OOD', report.ood), ('void', report.void)]:
+        table.add_row(name, f'{pixels:,}', f'{report.share(pixels):.3%}')
+    return table
+
+
+def main():
+    args = parse_args()
+    register_all_modules()
+    cfg = Config.fromfile(args.config)
+    if args.cfg_options:
+        cfg.merge_from_dict(args.cfg_options)
+    console = Console()
+    reports = check_config(cfg, args.split, progress=track)
+    for report in reports:
+        show(console, report)
+    if args.json:
+        mmengine.dump([r.to_dict() for r in reports], args.json, indent=2)
+    problems = sum(len(report.problems) for report in reports)
+    console.print(f'[red]{problems} problems[/]' if problems else
+                  f'[green]{len(reports)} datasets, no problem[/]')
+    return 1 if problems or not reports else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

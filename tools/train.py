@@ -1,0 +1,50 @@
+"""Train a base network, or the ABNN members of one."""
+import argparse
+from pathlib import Path
+
+from mmengine.config import Config, DictAction
+
+from abnn_mmseg.engine import train
+from abnn_mmseg.utils.console import print_table, say_errors
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('config', help='config file')
+    parser.add_argument('--work-dir', help='where logs and members go')
+    parser.add_argument(
+        '--members', type=int, help='how many members (num_members)')
+    parser.add_argument(
+        '--member', type=int, help='train only this one, counted from 0')
+    parser.add_argument(
+        '--resume', action='store_true', help='go on where it stopped')
+    parser.add_argument(
+        '--amp', action='store_true', help='mixed precision training')
+    parser.add_argument(
+        '--cfg-options', nargs='+', action=DictAction,
+        help='override settings, key=value')
+    parser.add_argument(
+        '--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'],
+        default='none', help='job launcher')
+    parser.add_argument('--local_rank', '--local-rank', type=int, default=0)
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    cfg = Config.fromfile(args.config)
+    cfg.merge_from_dict(args.cfg_options or {})
+    cfg.launcher = args.launcher
+    cfg.resume = args.resume or cfg.get('resume', False)
+    cfg.work_dir = args.work_dir or cfg.get(
+        'work_dir') or f'work_dirs/{Path(args.config).stem}'
+    if args.amp:
+        cfg.optim_wrapper.type = 'AmpOptimWrapper'
+    rows = train(cfg, args.members, args.member)
+    if rows:
+        print_table(f'Validation, members in {cfg.work_dir}', rows)
+
+
+if __name__ == '__main__':
+    with say_errors():
+        main()
