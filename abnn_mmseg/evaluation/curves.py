@@ -2,7 +2,8 @@
 
 A bin with one score is a tie, as in scikit-learn: a threshold takes all of
 it or nothing. In a bin with several scores the labels are taken as evenly
-mixed, so a threshold may fall inside it.
+mixed, so a threshold may fall inside it; unless it holds far more pixels than
+the bins beside it, which means that one frequent score fills it.
 """
 from typing import Optional
 
@@ -27,7 +28,8 @@ class DetectionCurve:
         counts = histogram.counts.flip(0).numpy()
         self.positives = counts[:, list(positive)].sum(1)
         self.negatives = counts[:, list(negative)].sum(1)
-        self.mixed = (histogram.low != histogram.high).flip(0).numpy()
+        several = (histogram.low != histogram.high).flip(0).numpy()
+        self.mixed = several & ~_stands_out(self.positives + self.negatives)
         self.keys = histogram.low.flip(0)
         self.tp = self.positives.cumsum()
         self.fp = self.negatives.cumsum()
@@ -194,6 +196,11 @@ def equal_mass_bins(histogram: ScoreHistogram, num_bins: int) -> np.ndarray:
     sums = np.pad(sums, ((0, 0), (1, 0)))
     edges = sums[0, -1] * np.arange(num_bins + 1) / num_bins
     return np.diff([np.interp(edges, sums[0], row) for row in sums])
+
+
+def _stands_out(count: np.ndarray, factor: int = 4) -> np.ndarray:
+    padded = np.pad(count, 1)
+    return count > factor * np.maximum(padded[:-2], padded[2:])
 
 
 def _spread(position: np.ndarray, most: int) -> np.ndarray:

@@ -100,7 +100,7 @@ CASES = dict(
 @pytest.mark.parametrize('case', CASES)
 def test_values_are_those_of_scikit_learn(case, ood):
     rng = np.random.default_rng(0)
-    labels = rng.random(500_000) < ood
+    labels = rng.random(200_000) < ood
     normal = rng.normal(size=labels.size) + 1.5 * labels
     scores = CASES[case](normal, rng.random(labels.size)).astype(np.float32)
     parts = [

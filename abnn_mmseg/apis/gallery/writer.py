@@ -128,7 +128,8 @@ def _jpeg(picture, quality):
 
 
 def _pack(plane: np.ndarray) -> str:
-    return base64.b64encode(zlib.compress(plane.tobytes(), 6)).decode()
+    # Level 1: a fifth of the time of level 6 for a tenth more bytes.
+    return base64.b64encode(zlib.compress(plane.tobytes(), 1)).decode()
 
 
 def _pack_map(values):

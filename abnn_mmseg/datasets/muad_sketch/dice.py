@@ -43,9 +43,9 @@ class Dice:
         """A key of ``weights``, as often as its value says."""
         at = self.draw() * sum(weights.values())
         for key, weight in weights.items():
+            if at < weight:
+                return key
             at -= weight
-            if at < 0:
-                break
         return key
 
     def tint(self, colour, jitter=18):

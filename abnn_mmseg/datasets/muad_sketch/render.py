@@ -4,7 +4,7 @@ import numpy as np
 
 from . import ids
 from .canvas import METRES_PER_CODE
-from .textures import cut, noise
+from .textures import SIDE, cut, noise
 
 # How much of each noise a material shows: grain, smooth, leaf, brick.
 TEXTURE = np.zeros((256, 4), np.float32)
@@ -27,12 +27,16 @@ TILE_PIXELS_PER_METRE = 40
 
 def render(canvas):
     """The photograph [H, W, 3], at half the drawing's resolution."""
-    image = half(canvas, canvas.colour).astype(np.float32)
-    scale(image, half(canvas, texture(canvas)))
+    clear = clearness(canvas)
+    # Fog weakens colours before they are averaged: after, a dark rim would
+    # be left where a fogged roof meets the sky.
+    seen = cv2.multiply(canvas.colour, cv2.merge([clear] * 3), scale=1 / 255)
+    image = half(canvas, seen).astype(np.float32)
+    scale(image, texture(canvas))
     light(canvas, image)
     if canvas.sky.wet:
         reflect(canvas, image)
-    air(canvas, image)
+    air(canvas, image, half(canvas, clear))
     return sensor(canvas, lens(canvas, image))
 
 
@@ -48,33 +52,30 @@ def scale(image, factor):
 
 def texture(canvas):
     """A brightness factor for every pixel, from its material."""
-    material = cv2.extractChannel(canvas.buffer, 2)
+    material = np.ascontiguousarray(canvas.buffer[1::2, 1::2, 2])
     factor = np.ones(material.shape, np.float32)
     for i, name in enumerate(('grain', 'smooth', 'leaf', 'brick')):
         tile = cut(name, canvas.dice, material.shape)
         factor += cv2.LUT(material, TEXTURE[:, i]) * tile
-    top = int(np.clip(canvas.camera.horizon + 1, 0, material.shape[0]))
-    tile = ground_tile(canvas, top)
+    top = int(np.clip(canvas.camera.horizon / 2 + 1, 0, len(material) - 1))
+    tile = ground_tile(canvas, top, material.shape)
     for i in range(2):
         factor[top:] += cv2.LUT(material[top:], GROUND[:, i]) * tile[..., i]
     return factor
 
 
-def ground_tile(canvas, top):
+def ground_tile(canvas, top, shape):
     """The ground's noise, seen in perspective and faded with distance."""
     camera, dice = canvas.camera, canvas.dice
-    rows = np.arange(top, camera.height, dtype=np.float32)[:, None] + 0.5
-    columns = np.arange(camera.width, dtype=np.float32)[None]
+    rows = np.arange(top, shape[0], dtype=np.float32)[:, None] * 2 + 1
+    columns = np.arange(shape[1], dtype=np.float32)[None] * 2 + 1
     z = camera.focal * camera.eye / (rows - camera.horizon)
     x = (columns - camera.centre) * (z / camera.focal)
     x += camera.x - camera.bend * z * z + dice.between(0, 12)
-    # Half a tile metre would alias far away: fade it instead.
-    near = np.exp(-z / 22)
-    columns = (x * TILE_PIXELS_PER_METRE) % 512
-    rows = (z * TILE_PIXELS_PER_METRE) % 512
-    tile = cv2.remap(noise('ground'), columns,
-                     np.broadcast_to(rows, columns.shape).copy(),
+    tile = cv2.remap(noise('ground'), x * TILE_PIXELS_PER_METRE % SIDE,
+                     z * TILE_PIXELS_PER_METRE % SIDE + np.zeros_like(x),
                      cv2.INTER_LINEAR, borderMode=cv2.BORDER_WRAP)
+    near = np.exp(-z / 22)  # finer than a pixel farther away: fade it
     return tile * near[..., None]
 
 
@@ -94,9 +95,8 @@ def light(canvas, image):
     shines = np.zeros(256)
     shines[[ids.AIR, ids.SHINING]] = 1
     own = half(canvas, look_up(canvas, 2, shines))
-    exposure = 1 if sky.dark else max(0.75, min(1.1, gain[1]))
     level *= 1 - own
-    image *= cv2.merge([level * g + own * exposure for g in gain])
+    image *= cv2.merge([level * g + own * sky.exposure for g in gain])
 
 
 def look_up(canvas, channel, table):
@@ -131,14 +131,19 @@ def reflect(canvas, image):
     image[rows] += (mirror - image[rows] * 0.5) * share[..., None]
 
 
-def air(canvas, image):
-    """Fog by distance, and the halos of lights."""
+def clearness(canvas):
+    """How much of each pixel's colour fog lets through, of 255."""
     metres = np.arange(256) * METRES_PER_CODE
-    clear = np.exp(-canvas.sky.fog * metres)
-    clear[255] = 1  # the sky was painted with its haze
-    clear = half(canvas, look_up(canvas, 1, clear))
-    scale(image, clear)
-    image += cv2.merge([(1 - clear) * c for c in canvas.sky.haze])
+    table = 255 * np.exp(-canvas.sky.fog * metres)
+    table[255] = 255  # the sky was painted with its haze
+    return cv2.LUT(cv2.extractChannel(canvas.buffer, 1),
+                   table.astype(np.uint8))
+
+
+def air(canvas, image, clear):
+    """Add the light of fog, and the halos of lamps."""
+    veil = (255 - clear) * np.float32(canvas.sky.exposure / 255)
+    image += cv2.merge([veil * np.float32(c) for c in canvas.sky.haze])
     if canvas.sky.dark:
         halo = 1.6 if canvas.sky.weather in ('fog', 'rain') else 1.1
         image += 0.55 * glow_map(canvas, canvas.glows + canvas.lamps, halo)

@@ -40,13 +40,13 @@ def noise(name):
     """A tile [512, 512] by name: smooth, grain, leaf, brick, ..."""
     rng = np.random.default_rng(TILE_SEED)
     if name == 'smooth':
-        return octaves(rng, 128, 8, 0.55)
+        return octaves(rng, 64, 4, 0.55)
     if name == 'grain':
-        return octaves(rng, 16, 1, 0.9)
+        return octaves(rng, 8, 1, 0.9)
     if name == 'leaf':
-        return octaves(rng, 32, 2, 0.8)
+        return octaves(rng, 16, 1, 0.75)
     if name == 'brick':
-        return grid(rng, 16, 8, 1, True)
+        return grid(rng, 8, 4, 1, True)
     if name == 'sensor':
         return rng.standard_normal((SIDE, SIDE, 3)).astype(np.float32)
     if name == 'ground':  # two channels: asphalt or grass, and paving slabs

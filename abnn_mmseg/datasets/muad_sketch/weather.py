@@ -45,6 +45,11 @@ class Sky:
         return self.hour == 'night'
 
     @property
+    def exposure(self):
+        """Brightness of what shines itself: sky, fog and lamps."""
+        return 1 if self.dark else max(0.75, min(1.1, self.gain[1]))
+
+    @property
     def wet(self):
         return self.weather == 'rain'
 
@@ -58,6 +63,8 @@ class Sky:
         veil = 0 if clear else dice.between(0.5, 1)
         haze = mix(HAZE[hour], (grey,) * 3, veil)
         zenith = mix(ZENITH[hour], tone((grey,) * 3, 0.9), veil)
+        if weather == 'fog':
+            zenith = mix(zenith, haze, 0.8)
         fog = dice.between(0.02, 0.075) if weather == 'fog' else (
             dice.between(0.001, 0.008))
         return cls(

@@ -2,6 +2,8 @@
 import json
 import multiprocessing
 import os
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import cv2
@@ -109,24 +111,37 @@ def draw_splits(root, recipe, workers):
             for split in SPLITS for i in range(recipe['counts'][split])]
     workers = min(workers or os.cpu_count() or 1, max(len(jobs) // 8, 1))
     totals = {split: np.zeros(256, int) for split in SPLITS}
-    show = dict(description='MUAD-sketch', total=len(jobs))
-    if workers == 1:
-        for split, pixels in track(map(draw_one, jobs), **show):
+    with one_thread(), processes(workers) as run:
+        for split, pixels in track(run(draw_one, jobs), 'MUAD-sketch',
+                                   total=len(jobs)):
             totals[split] += pixels
-    else:
-        # Forked before the progress bar starts its thread.
-        with context().Pool(workers, cv2.setNumThreads, (1,)) as pool:
-            done = pool.imap_unordered(draw_one, jobs, chunksize=4)
-            for split, pixels in track(done, **show):
-                totals[split] += pixels
     return {split: {str(i): int(n) for i, n in enumerate(total) if n}
             for split, total in totals.items()}
 
 
-def context():
-    """Fork where it exists: a worker need not import everything again."""
+@contextmanager
+def one_thread():
+    """Stop OpenCV's threads: a forked worker would wait for them forever."""
+    before = cv2.getNumThreads()
+    cv2.setNumThreads(1)
+    try:
+        yield
+    finally:
+        cv2.setNumThreads(before)
+
+
+@contextmanager
+def processes(workers):
+    """A ``map`` over processes, or the plain one for a single worker."""
+    if workers == 1:
+        yield map
+        return
+    # Fork where it exists: a worker need not import everything again.
     methods = multiprocessing.get_all_start_methods()
-    return multiprocessing.get_context('fork' if 'fork' in methods else None)
+    context = multiprocessing.get_context(
+        'fork' if 'fork' in methods else None)
+    with context.Pool(workers, cv2.setNumThreads, (1,)) as pool:
+        yield partial(pool.imap_unordered, chunksize=4)
 
 
 def draw_one(job):
@@ -141,8 +156,7 @@ def draw_one(job):
 
 def write_png(root, split, folder, i, pixels):
     path = root / split / folder / f'{i:06d}_{folder}.png'
-    # Little compression: photographs are noise, and drawing should be fast.
-    _, data = cv2.imencode('.png', pixels, [cv2.IMWRITE_PNG_COMPRESSION, 1])
+    _, data = cv2.imencode('.png', pixels)
     write(path, data.tobytes())
 
 

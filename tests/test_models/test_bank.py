@@ -1,0 +1,225 @@
+import copy
+
+import pytest
+import torch
+from conftest import bayesian_config, build, toy_config
+from mmengine.config import ConfigDict
+
+from abnn_mmseg.models.posteriors.sharing import SharedTrunk
+
+SCOPES = [
+    'all', 'backbone', 'decode_head', 'late', 'backbone.layer2',
+    ['decode_head.c1_bottleneck', 'backbone.layer1.1.bn2'], '*.bn2'
+]
+
+
+def naive_networks(plain, posterior):
+    """K deep copies with perturbed gammas, members' tensors loaded."""
+    eps = posterior._draw()
+    for m, member in enumerate(posterior.members or [{}]):
+        for draw in range(posterior.draws_per_member):
+            network = copy.deepcopy(plain)
+            network.load_state_dict(member, strict=False)
+            for name in posterior.in_scope:
+                layer = posterior.layers.get(name)
+                if layer is not None:
+                    factor = 1 + layer.alpha * eps[name][m, draw]
+                    network.get_submodule(name).weight.data *= factor
+            yield network
+
+
+def members_of(plain, count=2):
+    """Other values in all norms, running statistics too."""
+    members = []
+    for m in range(count):
+        other = build(toy_config(), seed=m + 1).state_dict()
+        norms = {
+            f'{name}.{key}': other[f'{name}.{key}']
+            for name, layer in plain.named_modules()
+            if isinstance(layer, torch.nn.BatchNorm2d)
+            for key in layer.state_dict()
+        }
+        members.append(norms)
+    return members
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('scope', SCOPES, ids=str)
+@pytest.mark.parametrize('with_members', [False, True])
+@pytest.mark.parametrize('mode', ['whole', 'slide'])
+def test_the_bank_equals_separate_networks(scope, with_members, mode, images):
+    test_cfg = ConfigDict(mode=mode, crop_size=(24, 24), stride=(16, 16))
+    plain = build(toy_config(test_cfg=test_cfg))
+    model = build(bayesian_config(
+        posterior=dict(scope=scope), test_cfg=test_cfg))
+    model.load_state_dict(plain.state_dict())
+    if with_members:
+        model.posterior.set_members(members_of(plain))
+    metas = [dict(ori_shape=(32, 48), img_shape=(32, 48))] * 2
+    naive = torch.stack([
+        network.inference(images, copy.deepcopy(metas)).softmax(1)
+        for network in naive_networks(plain, model.posterior)
+    ])
+    assert len(naive) == len(model.posterior)
+    spread = naive.std(0).max()
+    assert spread > 1e-3
+    for i, sample in enumerate(model.predict(images)):
+        actual = sample.seg_logits.data.exp()
+        assert torch.allclose(actual, naive.mean(0)[i], atol=1e-5)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('scope', ['all', 'decode_head', 'late'])
+def test_the_chunk_size_does_not_matter(scope, images):
+    maps = []
+    for step in (1, 2, 3, 8):
+        model = build(bayesian_config(
+            samples=8, posterior=dict(scope=scope, draws_per_pass=step)))
+        maps.append(model.predict(images)[0].uncertainty.mutual_information)
+    for other in maps[1:]:
+        assert torch.allclose(maps[0], other, atol=1e-6)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('scope,module', [
+    ('decode_head', 'backbone'),
+    ('late', 'decode_head.aspp_modules'),
+    ('late', 'decode_head.bottleneck.conv'),
+    ('late', 'decode_head.c1_bottleneck'),
+    ('backbone.layer2', 'backbone.layer1'),
+    ('all', 'backbone.conv1'),
+])
+def test_work_before_the_fork_is_done_once(scope, module, images):
+    model = build(bayesian_config(
+        samples=8, posterior=dict(scope=scope, draws_per_pass=2)))
+    calls = []
+    leaf = next(m for m in model.get_submodule(module).modules()
+                if not list(m.children()))
+    leaf.register_forward_hook(lambda *args: calls.append(1))
+    model.predict(images)
+    # The pass over a remembered module does not reach what is inside; a
+    # remembered leaf is called, but its forward is not.
+    inside = leaf is not model.get_submodule(module)
+    if inside:
+        assert len(calls) == 1
+    counted = []
+    forward = leaf.forward
+    leaf.forward = lambda *a: counted.append(1) or forward(*a)
+    try:
+        trunk = SharedTrunk(model, [
+            model.posterior.layers[n] for n in model.posterior._forking()
+        ])
+        assert any(leaf in m.modules() for m in trunk.candidates)
+    finally:
+        del leaf.forward
+
+
+@torch.no_grad()
+def test_the_trunk_runs_once_whatever_the_number_of_draws(images,
+                                                          monkeypatch):
+    convolutions = []
+    original = torch.nn.Conv2d._conv_forward
+    monkeypatch.setattr(
+        torch.nn.Conv2d, '_conv_forward',
+        lambda self, *a: convolutions.append(self) or original(self, *a))
+    model = build(bayesian_config(
+        samples=8, posterior=dict(scope='late', draws_per_pass=2)))
+    model.predict(images)
+    names = {m: n for n, m in model.named_modules()}
+    passes = {
+        names[c]: sum(other is c for other in convolutions)
+        for c in convolutions
+    }
+    after = ('sep_bottleneck', 'conv_seg')
+    for name, count in passes.items():
+        assert count == (4 if any(a in name for a in after) else 1), name
+
+
+@torch.no_grad()
+def test_writing_into_a_shared_output_is_noticed():
+    """A parent that adds in place must not spoil what is remembered."""
+
+    class Block(torch.nn.Module):
+
+        def __init__(self):
+            super().__init__()
+            self.clean = torch.nn.Linear(4, 4)
+            self.noisy = torch.nn.Linear(4, 4)
+
+        def forward(self, x, k):
+            y = self.clean(x)
+            y += 1
+            return self.noisy(y) * k
+
+    block, x = Block(), torch.randn(3, 4)
+    trunk = SharedTrunk(block, [block.noisy])
+    expected = block(x, torch.ones(()))
+    for _ in range(3):
+        with trunk.one_pass():
+            y = torch.vmap(lambda k: block(x, k))(torch.ones(2))
+        assert torch.allclose(y[0], expected)
+
+
+def test_draws_are_a_function_of_the_seed_alone():
+    a, b = (build(bayesian_config(posterior=dict(seed=s))) for s in (3, 3))
+    c = build(bayesian_config(posterior=dict(seed=4)))
+    for name in a.posterior.layers:
+        assert torch.equal(a.posterior.bank()[name].scale,
+                           b.posterior.bank()[name].scale)
+    assert not torch.equal(a.posterior.bank()['backbone.bn1'].scale,
+                           c.posterior.bank()['backbone.bn1'].scale)
+
+
+def test_scopes_and_members_share_their_draws():
+    everywhere = build(bayesian_config()).posterior
+    late = build(bayesian_config(posterior=dict(scope='late'))).posterior
+    name = 'decode_head.bottleneck.bn'
+    assert torch.equal(everywhere.bank()[name].scale, late.bank()[name].scale)
+
+
+def test_antithetic_draws_cancel():
+    posterior = build(bayesian_config(samples=6)).posterior
+    for eps in posterior._draw().values():
+        assert torch.equal(eps[:, 0::2], -eps[:, 1::2])
+    plain = build(bayesian_config(
+        samples=6, posterior=dict(antithetic=False))).posterior
+    assert all(eps.sum(1).abs().max() > 0 for eps in plain._draw().values())
+
+
+def test_the_bank_follows_a_training_step():
+    model = build(bayesian_config())
+    before = model.posterior.bank()['backbone.bn1'].scale.clone()
+    assert model.posterior.bank() is model.posterior.bank()
+    with torch.no_grad():
+        model.backbone.bn1.weight.mul_(2)
+    assert torch.allclose(model.posterior.bank()['backbone.bn1'].scale,
+                          2 * before)
+
+
+def test_the_bank_is_small():
+    """Two vectors a layer and network, whatever the size of the model."""
+    posterior = build(bayesian_config(samples=8)).posterior
+    channels = sum(x.weight.numel() for x in posterior.layers.values())
+    stored = sum(n.scale.numel() + n.shift.numel()
+                 for n in posterior.bank().values())
+    assert stored == 2 * 8 * channels
+
+
+@torch.no_grad()
+def test_element_noise_is_repeatable_and_leaves_the_generator_alone(images):
+    model = build(bayesian_config(posterior=dict(noise='element')))
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    first = model.predict(images)[0].uncertainty.entropy
+    assert torch.equal(torch.rand(1), expected)
+    assert torch.equal(first, model.predict(images)[0].uncertainty.entropy)
+
+
+@torch.no_grad()
+def test_predict_leaves_the_model_as_it_was(images):
+    model = build(bayesian_config())
+    before = model(images, mode='tensor')
+    model.predict(images)
+    assert torch.equal(model(images, mode='tensor'), before)
+    assert not any('forward' in vars(m) for m in model.modules())
