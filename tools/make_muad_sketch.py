@@ -5,8 +5,12 @@ import time
 from rich.console import Console
 from rich.table import Table
 
-from abnn_mmseg.datasets.muad_sketch import (DEFAULT_COUNTS, SPLITS,
-                                             class_shares, make_muad_sketch)
+from abnn_mmseg.datasets.muad_sketch import (
+    DEFAULT_COUNTS,
+    SPLITS,
+    class_shares,
+    make_muad_sketch,
+)
 from abnn_mmseg.datasets.muad_sketch.ids import NAMES, VOID
 
 

@@ -1,1 +1,7 @@
-"""Use the maps: inference, files, a page."""
+"""From images to results, and from results to files and a page."""
+from .export import export_maps
+from .inferencer import ABNNInferencer
+from .inputs import Frames
+from .result import MapResult
+
+__all__ = ['ABNNInferencer', 'Frames', 'MapResult', 'export_maps']

@@ -11,13 +11,14 @@ import time
 from collections import defaultdict
 from contextlib import contextmanager
 
-import numpy as np
 import torch
+
+from . import naive_metrics as naive
+from .naive_metrics import SCORES
 
 # What the obvious way needs for a pixel: collected arrays, and the sorted
 # copies and indices of scikit-learn.
 NAIVE_BYTES_PER_PIXEL = 80
-SCORE = 'entropy'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,17 +35,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         help='run the obvious way on fewer pixels and extrapolate linearly, '
         'which flatters it; by default as many as memory allows')
+    parser.add_argument(
+        '--threads',
+        type=int,
+        default=1,
+        help='of torch; scikit-learn has one. Default: 1')
 
 
 def run(args: argparse.Namespace) -> dict:
     """Measure; the result is ready for JSON."""
     size = args.height * args.width
-    images = max(10, round(args.pixels / size))
+    # Five images at least: memory settles when histograms begin to merge.
+    few_images = max(5, round(args.pixels / size / 10))
+    images = 10 * few_images
     naive_images = _naive_images(args, images, size)
-    few = _in_process(_run_metrics, args, images // 10)
+    few = _in_process(_run_metrics, args, few_images)
     many = _in_process(_run_metrics, args, images)
-    naive = _in_process(_run_naive, args, naive_images)
-    naive_seconds = naive['seconds'] * images / naive_images
+    obvious = _in_process(_run_naive, args, naive_images)
+    naive_seconds = obvious['seconds'] * images / naive_images
     result = dict(
         speedup=naive_seconds / many['seconds'],
         pixels_per_second=images * size / many['seconds'],
@@ -53,22 +61,23 @@ def run(args: argparse.Namespace) -> dict:
         seconds_per_image=many['seconds'] / images,
         pixels=images * size,
         images=images,
-        images_of_peak_mb=images // 10,
+        images_of_peak_mb=few_images,
         image_size=[args.height, args.width],
         classes=args.classes,
         ood_share=args.ood_share,
         seconds=many['seconds'],
         seconds_by_metric=many['parts'],
         naive_seconds=naive_seconds,
-        naive_seconds_by_metric=naive['parts'],
+        naive_seconds_by_metric=obvious['parts'],
         naive_images=naive_images,
         naive_extrapolated=naive_images != images,
-        naive_peak_mb=naive['peak_mb'],
-        threads=torch.get_num_threads())
+        naive_peak_mb=obvious['peak_mb'],
+        scores=list(SCORES),
+        threads=args.threads)
     if naive_images == images:
         result['largest_difference'] = max(
             abs(many['values'][name] - value)
-            for name, value in naive['values'].items())
+            for name, value in obvious['values'].items())
     return result
 
 
@@ -86,6 +95,7 @@ def _naive_images(args: argparse.Namespace, images: int, size: int) -> int:
 def _in_process(function, args: argparse.Namespace, images: int) -> dict:
     context = multiprocessing.get_context('spawn')
     with context.Pool(1) as pool:
+        pool.apply(torch.set_num_threads, (args.threads, ))
         return pool.apply(function, (args, images))
 
 
@@ -95,7 +105,7 @@ def _peak_mb() -> float:
 
 def _samples(args: argparse.Namespace, images: int):
     """The same few predictions again and again: making them is not timed."""
-    made = [_make_sample(args, seed) for seed in range(min(images, 2))]
+    made = [_make_sample(args, seed) for seed in range(2)]
     for index in range(images):
         yield made[index % len(made)]
 
@@ -122,11 +132,14 @@ def _make_sample(args: argparse.Namespace, seed: int) -> dict:
     return dict(
         img_path=f'{seed}.png',
         seg_logits=dict(data=logits.log_softmax(0)),
+        pred_sem_seg=dict(data=prob.argmax(0, keepdim=True)),
         gt_sem_seg=dict(data=labels),
         gt_anomaly=dict(data=anomaly),
         uncertainty={
-            SCORE: torch.special.entr(prob).sum(0, keepdim=True),
-            'msp': 1 - prob.amax(0, keepdim=True)
+            'msp': 1 - prob.amax(0, keepdim=True),
+            'entropy': torch.special.entr(prob).sum(0, keepdim=True),
+            'mutual_information': (1 - prob.amax(0, keepdim=True))**2 *
+            rand(1, *shape)
         })
 
 
@@ -150,10 +163,13 @@ class _Stopwatch:
 
 
 def _run_metrics(args: argparse.Namespace, images: int) -> dict:
-    from abnn_mmseg.evaluation import (AnomalyMetric, CalibrationMetric,
-                                       SelectiveMetric)
+    from abnn_mmseg.evaluation import (
+        AnomalyMetric,
+        CalibrationMetric,
+        SelectiveMetric,
+    )
     watch, values = _Stopwatch(), {}
-    metrics = [AnomalyMetric((SCORE, )), CalibrationMetric(),
+    metrics = [AnomalyMetric(SCORES), CalibrationMetric(),
                SelectiveMetric()]
     for sample in _samples(args, images):
         for metric in metrics:
@@ -171,83 +187,13 @@ def _run_naive(args: argparse.Namespace, images: int) -> dict:
     collected, per_image = defaultdict(list), defaultdict(list)
     for sample in _samples(args, images):
         with watch.time('ood'):
-            scores = sample['uncertainty'][SCORE].numpy().ravel()
-            labels = sample['gt_anomaly']['data'].numpy().ravel()
-            per_image['per_image'].append(_detection(scores, labels == 1))
-            per_image['muad'].append(_detection(scores, labels > 0))
-            collected['scores'].append(scores[labels < 2])
-            collected['ood'].append(labels[labels < 2])
+            naive.collect_anomaly(sample, collected, per_image)
         with watch.time('cal'):
-            _collect_calibration(sample, collected)
+            naive.collect_calibration(sample, collected)
     with watch.time('ood'):
-        pooled = _detection(
-            np.concatenate(collected.pop('scores')),
-            np.concatenate(collected.pop('ood')))
-        named = dict(pooled=pooled)
-        named.update({k: np.mean(v, 0) for k, v in per_image.items()})
-        values.update({
-            f'ood/{protocol}/{SCORE}/{name}': 100 * value
-            for protocol, three in named.items()
-            for name, value in zip(('AUROC', 'AUPR', 'FPR95'), three)
-        })
+        values.update(naive.anomaly(collected, per_image))
     with watch.time('cal'):
-        values.update(_calibration(collected))
+        values.update(naive.calibration(collected))
     with watch.time('sel'):
-        values.update(_selective(collected))
+        values.update(naive.selective(collected))
     return watch.report(values)
-
-
-def _detection(scores: np.ndarray, labels: np.ndarray) -> tuple:
-    from sklearn import metrics
-    fpr, tpr, _ = metrics.roc_curve(labels, scores)
-    return (metrics.roc_auc_score(labels, scores),
-            metrics.average_precision_score(labels, scores),
-            fpr[np.argmax(tpr >= 0.95)])
-
-
-def _collect_calibration(sample: dict, collected: dict) -> None:
-    prob = sample['seg_logits']['data'].softmax(0).flatten(1).numpy()
-    labels = sample['gt_sem_seg']['data'].numpy().ravel()
-    known = labels < 255
-    prob, labels = prob[:, known], labels[known]
-    true = np.take_along_axis(prob, labels[None], 0)[0]
-    collected['nll'].append(-np.log(true))
-    collected['brier'].append((prob**2).sum(0) - 2 * true + 1)
-    collected['confidence'].append(prob.max(0))
-    collected['right'].append(prob.argmax(0) == labels)
-    bins = np.ceil(prob * 15).astype(int).clip(1) - 1
-    collected['classes'].append([
-        np.bincount(b, (labels == c) - p, 15)
-        for c, (b, p) in enumerate(zip(bins, prob))
-    ])
-
-
-def _calibration(collected: dict) -> dict:
-    confidence = np.concatenate(collected['confidence'])
-    right = np.concatenate(collected['right'])
-    gap = right - confidence.astype(float)
-    bins = np.ceil(confidence * 15).astype(int).clip(1) - 1
-    sums = np.bincount(bins, gap, 15)
-    equal = np.array_split(gap[np.argsort(confidence)], 15)
-    classes = np.abs(np.sum(collected['classes'], 0)).sum(1) / gap.size
-    return {
-        'cal/pooled/ECE': 100 * np.abs(sums).sum() / gap.size,
-        'cal/pooled/MCE':
-        100 * np.nanmax(np.abs(sums) / np.bincount(bins, minlength=15)),
-        'cal/pooled/ECE_adaptive':
-        100 * sum(abs(part.sum()) for part in equal) / gap.size,
-        'cal/pooled/ECE_classwise': 100 * classes.mean(),
-        'cal/pooled/NLL': np.concatenate(collected['nll']).mean(),
-        'cal/pooled/Brier': np.concatenate(collected['brier']).mean()
-    }
-
-
-def _selective(collected: dict) -> dict:
-    order = np.argsort(-np.concatenate(collected['confidence']))
-    wrong = ~np.concatenate(collected['right'])[order]
-    risk = wrong.cumsum() / np.arange(1, wrong.size + 1)
-    values = {'sel/msp/AURC': 100 * risk.mean()}
-    for coverage in (0.8, 0.9, 0.95):
-        last = int(np.ceil(coverage * wrong.size)) - 1
-        values[f'sel/msp/risk@{100 * coverage:g}'] = 100 * risk[last]
-    return values

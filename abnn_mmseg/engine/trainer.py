@@ -19,10 +19,15 @@ import abnn_mmseg
 from ..models.losses import RandomPriorCrossEntropyLoss
 from ..models.posteriors import DeterministicPosterior
 from ..utils.checkpoints import read_state_dict, safe_globals
-from .hooks import MemberHook
 from .hooks.member_hook import only_norms
-from .members import (check_members, fingerprint, load_base, norm_state,
-                      read_members, save_members)
+from .members import (
+    check_members,
+    fingerprint,
+    load_base,
+    norm_state,
+    read_members,
+    save_members,
+)
 
 DEFAULT_MEMBERS = 3
 
@@ -49,6 +54,13 @@ def train(cfg: Config,
         return MemberTrainer(cfg, members, only).run()
 
 
+class LoadedRunner(Runner):
+    """A runner of a model that has its weights already."""
+
+    def _init_model_weights(self) -> None:
+        """Initializing would throw the base away."""
+
+
 class MemberTrainer:
     """Builds the model once and restores its norms between members."""
 
@@ -67,8 +79,6 @@ class MemberTrainer:
         self._check_base()
         self.model = MODELS.build(cfg.model)
         load_base(self.model, cfg.load_from)
-        # Tells Runner.train not to initialize what has been loaded.
-        self.model._is_init = True
         self.base = norm_state(self.model)
         self.fingerprint = fingerprint(self.model)
 
@@ -124,7 +134,7 @@ class MemberTrainer:
         self.model.load_state_dict(self.base, strict=False)
         self.model.zero_grad(set_to_none=True)
 
-    def _runner(self, number: int) -> Runner:
+    def _runner(self, number: int, **overrides) -> Runner:
         cfg = copy.deepcopy(self.cfg)
         cfg.work_dir = str(self.folder / f'member_{number}')
         cfg.randomness = dict(
@@ -132,13 +142,11 @@ class MemberTrainer:
         cfg.load_from = None
         cfg.experiment_name = (f'{self.folder.name}_member_{number}_'
                                f'{time.time_ns()}')
-        cfg.custom_hooks = [
-            *cfg.get('custom_hooks', []),
-            dict(type='MemberHook')
-        ] if not _has_member_hook(cfg) else cfg.custom_hooks
+        cfg.custom_hooks = _with_hooks(cfg, 'AuditHook', 'MemberHook')
+        cfg.merge_from_dict(overrides)
         names = set(inspect.signature(Runner.__init__).parameters) & set(cfg)
         arguments = {n: cfg[n] for n in names if n not in ('model', 'cfg')}
-        return Runner(model=self.model, cfg=cfg, **arguments)
+        return LoadedRunner(model=self.model, cfg=cfg, **arguments)
 
     def _save(self, number: int, runner: Runner, seconds: float) -> None:
         """The best checkpoint if the config keeps one, else the last."""
@@ -177,8 +185,10 @@ class MemberTrainer:
         if self.cfg.get('val_dataloader') is None:
             return []
         self._restore()
-        runner = self._runner(self.numbers[-1])
-        runner.load_or_resume = lambda: None
+        # Nothing is trained here, so nothing is resumed or saved.
+        runner = self._runner(
+            self.numbers[-1], resume=False,
+            **{'default_hooks.checkpoint': None})
         states = [
             read_members(self.path(k))[0]['state'] for k in range(self.count)
         ]
@@ -206,7 +216,8 @@ class MemberTrainer:
             posterior.set_members([])
 
 
-def _has_member_hook(cfg: Config) -> bool:
-    return any(
-        hook.get('type') in ('MemberHook', MemberHook)
-        for hook in cfg.get('custom_hooks', []))
+def _with_hooks(cfg: Config, *types: str) -> list:
+    """The config's custom hooks, and ours if it does not name them."""
+    hooks = list(cfg.get('custom_hooks', []))
+    named = {hook['type'] for hook in hooks}
+    return hooks + [dict(type=t) for t in types if t not in named]

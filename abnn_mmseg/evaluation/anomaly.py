@@ -8,8 +8,14 @@ from mmseg.registry import METRICS
 from abnn_mmseg.uncertainty import check_scores
 
 from .curves import DetectionCurve
-from .fields import (IN_DISTRIBUTION, OOD, VOID, anomaly_labels, check_names,
-                     score_map)
+from .fields import (
+    IN_DISTRIBUTION,
+    OOD,
+    VOID,
+    anomaly_labels,
+    check_names,
+    score_map,
+)
 from .histograms import MAX_BINS, ScoreHistogram
 from .plots import save_detection
 from .running import RunningMetric, Totals
@@ -65,18 +71,20 @@ class AnomalyMetric(RunningMetric):
                  **kwargs) -> None:
         super().__init__(plot_dir=plot_dir, **kwargs)
         self.scores = check_scores(scores)
+        if not self.scores:
+            raise ValueError("scores=() evaluates nothing; write for example "
+                             "scores=('entropy', ).")
         self.protocols = check_names(protocols, PROTOCOLS, 'protocol')
         self.max_bins = max_bins
 
     def measure(self, sample: dict) -> tuple[dict, Totals]:
         """Values of the per-image protocols, and histograms to pool."""
-        numbers, totals = {}, {}
-        for score in self.scores:
-            scores = score_map(sample, score)
-            labels = anomaly_labels(sample, scores.shape)
+        maps = {score: score_map(sample, score) for score in self.scores}
+        labels = anomaly_labels(sample, maps[self.scores[0]])
+        numbers, totals = dict(ood=int((labels == OOD).sum())), {}
+        for score, scores in maps.items():
             histogram = ScoreHistogram.from_scores(scores, labels, 3,
                                                    self.max_bins)
-            numbers['ood'] = int((labels == OOD).sum())
             for protocol in self.protocols:
                 if protocol != 'pooled':
                     curve = DetectionCurve(histogram, *PROTOCOLS[protocol])

@@ -15,8 +15,9 @@ from .plots import save_reliability
 from .running import RunningMetric, Totals
 
 PROTOCOLS = ('pooled', 'muad')
-# Pixels at a time: bounds the temporary [C, pixels] tensors.
-CHUNK = 2**17
+# Pixels at a time: bounds the temporary [C, pixels] tensors, and keeps them
+# in the processor's cache.
+CHUNK = 2**15
 # Sums of probabilities are kept as integers of this unit: integers add up to
 # the same total in any order.
 UNIT = 2.**-24
@@ -90,32 +91,36 @@ class CalibrationMetric(RunningMetric):
 
     def _measure_chunk(self, logits: Tensor, labels: Tensor) -> tuple:
         """Confidence, correctness, losses and bins of a few pixels."""
-        prob = logits.softmax(0)
-        confidence, pred = prob.max(0)
-        right, known = pred == labels, labels != IGNORE
+        prob, known = logits.softmax(0), labels != IGNORE
+        confidence = prob.amax(0)
+        true = labels.where(known, 0)[None]
+        prob_true = prob.gather(0, true)[0]
+        right = _is_first_maximum(prob, confidence, true[0], prob_true)
+        right &= known
         # Pixels without and with a class apart: 'muad' needs both.
         bins = self._bin(confidence) + self.num_bins * known.int()
-        top = _sums(bins, confidence, bins[right], 2 * self.num_bins)
-        true = labels.where(known, 0)[None]
+        top = _sums(bins, confidence, right, 2 * self.num_bins)
         # logsumexp, without a second pass over all classes
         total = logits.amax(0) - confidence.log()
         nll = total - logits.gather(0, true)[0]
-        brier = prob.square().sum(0) - 2 * prob.gather(0, true)[0] + 1
+        brier = prob.square().sum(0) - 2 * prob_true + 1
         losses = torch.stack([nll, brier]).double().where(known, 0).sum(1)
-        classes = self._bin_classes(prob, true, known)
+        bins = self._bin(prob_true) + self.num_bins * true[0]
+        classes = self._bin_classes(prob, known, bins[known])
         return confidence, right, losses, top.view(3, 2, -1), classes
 
-    def _bin_classes(self, prob: Tensor, true: Tensor,
-                     known: Tensor) -> Tensor:
-        """Sums per class and bin, ``[3, C, num_bins]``."""
+    def _bin_classes(self, prob: Tensor, known: Tensor,
+                     right: Tensor) -> Tensor:
+        """Right pixels minus probabilities per bin, ``[C, num_bins]``."""
         size = len(prob) * self.num_bins
         first = torch.arange(
             0, size, self.num_bins, dtype=torch.int32, device=prob.device)
-        # Pixels without a class go to a bin that is thrown away: cheaper
-        # than picking the others out of a [C, pixels] tensor.
-        bins = (self._bin(prob) + first[:, None]).masked_fill_(~known, size)
-        sums = _sums(bins, prob, bins.gather(0, true), size + 1)
-        return sums[:, :size].view(3, len(prob), -1)
+        bins = self._bin(prob).add_(first[:, None])
+        # Pixels without a class weigh nothing: cheaper than picking the
+        # others out of a [C, pixels] tensor.
+        prob = _sum(bins, prob * known, size)
+        right = torch.bincount(right, minlength=size)
+        return (right - prob).view(-1, self.num_bins)
 
     def _bin(self, prob: Tensor) -> Tensor:
         """Index of the bin ``(lower, upper]`` of each probability."""
@@ -127,7 +132,8 @@ class CalibrationMetric(RunningMetric):
         metrics = {}
         if 'muad' in self.protocols:
             images = [numbers['muad'] for numbers in results]
-            metrics['muad/ECE'] = 100 * math.fsum(images) / len(images)
+            metrics['muad/ECE'] = (100 * math.fsum(images) / len(images)
+                                   if images else math.nan)
         if 'pooled' in self.protocols:
             metrics.update(self._pooled(results, totals))
         return metrics
@@ -148,38 +154,43 @@ class CalibrationMetric(RunningMetric):
         count, confidence, right = top[:, top[0] > 0]
         values = (100 * _ece(*top), 100 * _ece(*adaptive),
                   100 * np.max(np.abs(right - confidence) / count),
-                  100 * _ece(*classes) / classes.shape[1],
+                  100 * np.abs(classes).sum() / pixels / len(classes),
                   math.fsum(n['nll'] for n in results) / pixels,
                   math.fsum(n['brier'] for n in results) / pixels)
         return {f'pooled/{n}': float(v) for n, v in zip(names, values)}
 
 
+def _is_first_maximum(prob: Tensor, maximum: Tensor, index: Tensor,
+                      prob_of_index: Tensor) -> Tensor:
+    """``prob.argmax(0) == index``, five times faster."""
+    equal = prob_of_index == maximum
+    # Up to 0.5, another class may be as likely: the first of them counts.
+    unsure = (equal & (maximum <= 0.5)).nonzero().flatten()
+    equal[unsure] = prob[:, unsure].max(0).indices == index[unsure]
+    return equal
+
+
 def _sums(bins: Tensor, prob: Tensor, right: Tensor, size: int) -> Tensor:
     """Per bin: pixels, sum of probabilities, right pixels; ``[3, size]``."""
-    bins = bins.flatten()
-    # In double: bincount adds float32 weights up in float32.
-    prob = torch.bincount(bins, prob.flatten().double(), size)
     count = torch.bincount(bins, minlength=size)
-    right = torch.bincount(right.flatten(), minlength=size)
-    return torch.stack([count.double(), prob, right.double()])
+    right = torch.bincount(bins[right], minlength=size)
+    return torch.stack([count, _sum(bins, prob, size), right])
+
+
+def _sum(bins: Tensor, prob: Tensor, size: int) -> Tensor:
+    # In double: bincount adds float32 weights up in float32.
+    return torch.bincount(bins.flatten(), prob.flatten().double(), size)
 
 
 def _ece(count: np.ndarray, confidence: np.ndarray,
          right: np.ndarray) -> float:
-    """``sum_b n_b / n |accuracy_b - confidence_b|``, from sums per bin.
-
-    Summed over the classes if bins are ``[C, B]``.
-    """
-    return float((np.abs(right - confidence).sum(-1) / count.sum(-1)).sum())
+    """``sum_b n_b / n |accuracy_b - confidence_b|``, from sums per bin."""
+    return float(np.abs(right - confidence).sum() / count.sum())
 
 
 def _fixed_point(sums: Tensor) -> Tensor:
-    sums = sums.clone()
-    sums[1] /= UNIT
-    return sums.round_().long()
+    return (sums / UNIT).round_().long()
 
 
 def _floating_point(sums: Tensor) -> np.ndarray:
-    sums = sums.cpu().double().numpy()
-    sums[1] *= UNIT
-    return sums
+    return sums.cpu().double().numpy() * UNIT

@@ -36,10 +36,10 @@ def score_map(sample: dict, name: str) -> Tensor:
     return scores
 
 
-def anomaly_labels(sample: dict, shape: torch.Size) -> Tensor:
-    """``IN_DISTRIBUTION``, ``OOD`` or ``VOID`` for each pixel, uint8."""
+def anomaly_labels(sample: dict, scores: Tensor) -> Tensor:
+    """``IN_DISTRIBUTION``, ``OOD`` or ``VOID`` for each score, uint8."""
     labels = _ground_truth(sample, 'gt_anomaly', 'LoadAnomalyAnnotations and '
-                           'PackAnomalyInputs', shape)
+                           'PackAnomalyInputs', scores)
     void = labels == IGNORE
     if ((labels > OOD) & ~void).any():
         raise ValueError(
@@ -69,9 +69,8 @@ def class_logits(sample: dict) -> Tensor:
 
 def class_labels(sample: dict, num_classes: int) -> Tensor:
     """Train ids, with 255 where there is none, int64 ``[H * W]``."""
-    shape = sample['seg_logits']['data'].shape[-2:]
     labels = _ground_truth(sample, 'gt_sem_seg', 'LoadAnnotations',
-                           shape).flatten().long()
+                           sample['seg_logits']['data']).flatten().long()
     wrong = (labels >= num_classes) & (labels != IGNORE)
     if wrong.any():
         raise ValueError(
@@ -87,14 +86,15 @@ def path_of(sample: dict) -> str:
 
 
 def _ground_truth(sample: dict, name: str, loader: str,
-                  shape: torch.Size) -> Tensor:
+                  prediction: Tensor) -> Tensor:
     if name not in sample:
         raise ValueError(f'{path_of(sample)} has no {name}; load it in the '
                          f'test pipeline with {loader}.')
-    labels = sample[name]['data'].squeeze(0)
+    labels, shape = sample[name]['data'].squeeze(0), prediction.shape[-2:]
     if labels.shape != shape:
         raise ValueError(
             f'{name} of {path_of(sample)} is {tuple(labels.shape)}, but the '
             f'prediction is {tuple(shape)}; the labels must not be resized '
             'at test time (load them after Resize).')
-    return labels
+    # Only images travel to the GPU on their own.
+    return labels.to(prediction.device)

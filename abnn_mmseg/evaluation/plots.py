@@ -65,7 +65,8 @@ def save_reliability(count: np.ndarray, confidence: np.ndarray,
         prefix (str): What file names begin with.
     """
     bins, used = len(count), count > 0
-    confidence, right = confidence[used] / count[used], right[used] / count[used]
+    confidence = confidence[used] / count[used]
+    accuracy = right[used] / count[used]
     lower = (np.arange(bins) / bins)[used]
     name = f'{prefix}_reliability'
     _save_json(
@@ -73,11 +74,16 @@ def save_reliability(count: np.ndarray, confidence: np.ndarray,
             lower=lower,
             count=count[used],
             confidence=confidence,
-            accuracy=right), folder, name)
+            accuracy=accuracy), folder, name)
     with _figure(folder, name, 'confidence', 'accuracy') as axes:
         axes.plot([0, 1], [0, 1], ':', color='grey')
         axes.bar(
-            lower, right, 1 / bins, align='edge', alpha=.6, label='accuracy')
+            lower,
+            accuracy,
+            1 / bins,
+            align='edge',
+            alpha=.6,
+            label='accuracy')
         axes.bar(
             lower,
             count[used] / count.sum(),
@@ -85,7 +91,7 @@ def save_reliability(count: np.ndarray, confidence: np.ndarray,
             align='edge',
             fill=False,
             label='share of pixels')
-        axes.plot(confidence, right, 'k.-')
+        axes.plot(confidence, accuracy, 'k.-')
 
 
 @contextmanager

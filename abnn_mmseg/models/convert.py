@@ -1,7 +1,7 @@
 """Turn the norms of a built model into BNL, in place, and report on it."""
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from typing import Dict, Optional, Sequence, Union
 
 from torch import nn
@@ -88,7 +88,7 @@ def is_norm(module: nn.Module) -> bool:
                                    type(module))
 
 
-@lru_cache(maxsize=None)
+@cache
 def bayesian_class(norm: type) -> type:
     """The BNL class that replaces a norm class."""
     if norm in KNOWN:

@@ -56,13 +56,12 @@ class BayesianSegmentor:
         self.scores = check_scores(scores)
         self.prediction = _one_of('prediction', prediction, PREDICTIONS)
         self.resolution = _one_of('resolution', resolution, RESOLUTIONS)
+        if resolution == 'decoder' and self._slides():
+            raise ValueError(
+                "resolution='decoder' cannot stitch windows; write "
+                "resolution='full' or test_cfg=dict(mode='whole').")
         self.conversion = convert_norms(
             self, statistics=statistics, include=convert, exclude=exclude)
-        if not self.conversion.converted:
-            raise ValueError(
-                'the model has no normalization layer that could become '
-                f'Bayesian ({self.conversion.summary()}); ABNN needs affine '
-                'norms, so set norm_cfg in its backbone or heads.')
         self.posterior = MODELS.build(posterior)
         self.posterior.attach(self)
         self._freeze()
@@ -139,23 +138,25 @@ class BayesianSegmentor:
                     break
         if self.resolution == 'decoder':
             for statistic, meta in zip(statistics, metas):
-                statistic.apply(lambda m: self._to_image(
-                    resize(m, inputs.shape[2:], mode='bilinear',
-                           align_corners=self.align_corners), meta))
+                statistic.apply(
+                    partial(self._from_decoder, inputs.shape[2:], meta))
         return statistics
 
     def _logits(self, metas: List[dict], images: Tensor) -> Tensor:
         """One deterministic pass over whole images or over a window."""
         if self.resolution == 'decoder':
             return self._forward(images)
-        if self.test_cfg.get('mode', 'whole') == 'slide':
+        if self._slides():
             metas = [dict(m, img_shape=images.shape[2:]) for m in metas]
         return self.encode_decode(images, metas)
+
+    def _slides(self) -> bool:
+        return (self.test_cfg or {}).get('mode', 'whole') == 'slide'
 
     def _windows(self, inputs: Tensor) -> List[Tuple[slice, slice]]:
         """The windows of ``test_cfg``, as mmseg's slide inference has."""
         height, width = inputs.shape[2:]
-        if self.test_cfg.get('mode', 'whole') != 'slide':
+        if not self._slides():
             return [(slice(0, height), slice(0, width))]
         rows, columns = (
             _window_slices(*sizes)
@@ -167,6 +168,11 @@ class BayesianSegmentor:
         if self.resolution == 'decoder':
             return logits
         return self._to_image(logits, meta)
+
+    def _from_decoder(self, size: tuple, meta: dict, maps: Tensor) -> Tensor:
+        maps = resize(
+            maps, size, mode='bilinear', align_corners=self.align_corners)
+        return self._to_image(maps, meta)
 
     def _to_image(self, maps: Tensor, meta: dict) -> Tensor:
         """Undo padding, flip and resizing, as mmseg's post-processing."""

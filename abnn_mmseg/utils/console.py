@@ -1,12 +1,19 @@
 """What tools print: tables for results, one sentence for a mistake."""
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import List, Optional
+from typing import Optional
 
 from mmengine.dist import is_main_process
 from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 
@@ -38,7 +45,7 @@ def _text(value) -> str:
 
 
 @contextmanager
-def say_errors(kinds: List[type] = (ValueError, OSError, RuntimeError,
+def say_errors(kinds: Sequence[type] = (ValueError, OSError, RuntimeError,
                                     ImportError, FloatingPointError)):
     """End a tool with the error's sentence; the traceback is for us.
 
@@ -55,3 +62,14 @@ def say_errors(kinds: List[type] = (ValueError, OSError, RuntimeError,
             raise
         print(f'\n{type(error).__name__}: {error}', file=sys.stderr)
         sys.exit(1)
+
+
+def progress(items: Iterable, title: str, total: int) -> Iterator:
+    """Pass items on under a progress bar, on the main process."""
+    if not is_main_process():
+        yield from items
+        return
+    columns = (TextColumn('{task.description}'), BarColumn(),
+               MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        yield from bar.track(items, total=total, description=title)

@@ -18,7 +18,7 @@ CLASSES = ['road', 'car', 'sky']
 PALETTE = [[128, 64, 128], [0, 0, 142], [70, 130, 180]]
 
 
-def make_result(name='a/b/000012', seed=0, top=log(3), size=(24, 36)):
+def make_result(name='a/b/000012', seed=0, top=1.0986, size=(24, 36)):
     rng = np.random.default_rng(seed)
     return MapResult(
         name,

@@ -15,7 +15,7 @@ def build_sample(seed=0, size=(24, 32), num_classes=4, ood=0.1, void=0.1):
     anomaly = (rand(1, *size) < ood).to(torch.uint8)
     anomaly[rand(1, *size) < void] = 255
     logits = 2 * torch.randn(num_classes, *size, generator=generator)
-    logits.scatter_add_(0, labels, 2 * rand(1, *size))
+    logits.scatter_add_(0, labels, 5 * rand(1, *size))
     logits[:, anomaly[0] == 1] *= 0.5
     prob = logits.softmax(0)
     labels[anomaly > 0] = 255

@@ -3,8 +3,11 @@ import pytest
 import torch
 from sklearn import metrics as sk
 
-from abnn_mmseg.evaluation.curves import (DetectionCurve, RiskCoverage,
-                                          equal_mass_bins)
+from abnn_mmseg.evaluation.curves import (
+    DetectionCurve,
+    RiskCoverage,
+    equal_mass_bins,
+)
 from abnn_mmseg.evaluation.histograms import ScoreHistogram
 
 

@@ -4,8 +4,7 @@ import torch
 from sklearn import metrics as sk
 
 from abnn_mmseg.evaluation.curves import DetectionCurve
-from abnn_mmseg.evaluation.histograms import (ScoreHistogram, keys_of,
-                                              scores_of)
+from abnn_mmseg.evaluation.histograms import ScoreHistogram, keys_of, scores_of
 
 EXTREMES = [
     -np.inf, -3e38, -1.5, -1, -0.75, -0.5, -1e-40, 0, 1e-45, 1e-38, 0.3,

@@ -3,8 +3,11 @@ import json
 import pytest
 from PIL import Image
 
-from abnn_mmseg.evaluation import (AnomalyMetric, CalibrationMetric,
-                                   SelectiveMetric)
+from abnn_mmseg.evaluation import (
+    AnomalyMetric,
+    CalibrationMetric,
+    SelectiveMetric,
+)
 
 FILES = [
     (AnomalyMetric, ['ood_roc.png', 'ood_pr.png', 'ood_curves.json']),

@@ -1,5 +1,6 @@
 """Any number of processes gives the same numbers as one."""
 import json
+import math
 import os
 import socket
 
@@ -10,8 +11,11 @@ from mmengine.dataset import DefaultSampler
 from mmengine.evaluator import Evaluator
 from random_samples import build_sample
 
-from abnn_mmseg.evaluation import (AnomalyMetric, CalibrationMetric,
-                                   SelectiveMetric)
+from abnn_mmseg.evaluation import (
+    AnomalyMetric,
+    CalibrationMetric,
+    SelectiveMetric,
+)
 
 
 def all_metrics(collect_dir=None):
@@ -65,3 +69,7 @@ def test_batches_give_the_numbers_of_single_images():
     evaluator = all_metrics()
     evaluator.process([build_sample(i, size=(16, 16 + i)) for i in range(3)])
     assert evaluator.evaluate(3) == run(3)
+
+
+def test_no_image_at_all_gives_nan():
+    assert all(math.isnan(v) for v in all_metrics().evaluate(0).values())

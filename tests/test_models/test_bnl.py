@@ -24,7 +24,7 @@ IDS = [f'{type(n).__name__}{i}' for i, (n, _) in enumerate(FAMILIES)]
 
 def randomize(norm):
     with torch.no_grad():
-        for name, value in norm.state_dict().items():
+        for value in norm.state_dict().values():
             if value.is_floating_point():
                 value.copy_(torch.rand(value.shape) + 0.5)
     return norm.eval()

@@ -1,7 +1,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import bayesian_config, build
+from toys import bayesian_config, build
 
 from abnn_mmseg.models import RandomPriorCrossEntropyLoss
 

@@ -3,8 +3,12 @@ import math
 import pytest
 import torch
 
-from abnn_mmseg.uncertainty import (SCORES, StreamingStatistics, check_scores,
-                                    score_range)
+from abnn_mmseg.uncertainty import (
+    SCORES,
+    StreamingStatistics,
+    check_scores,
+    score_range,
+)
 from abnn_mmseg.uncertainty.scores import compute_scores
 
 

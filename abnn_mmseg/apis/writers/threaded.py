@@ -53,10 +53,14 @@ class ThreadedWriter:
         if self._error is not None:
             raise self._error
 
-    def close(self) -> None:
-        """Wait for the threads, finish ranking and page, raise errors."""
+    def wait(self) -> None:
+        """Until all that was queued is on disk; raise what went wrong."""
         self._pool.shutdown(wait=True)
         self._raise_error()
+
+    def close(self) -> None:
+        """Wait for the threads, finish ranking and page, raise errors."""
+        self.wait()
         for writer in self.writers:
             writer.close()
 

@@ -17,7 +17,7 @@ def draw_person(canvas, x, z):
     skin = dice.tint(dice.pick(SKIN), 8)
     coat, legs = dice.any_colour(), tone(dice.any_colour(), 0.7)
     stride = dice.between(0.02, 0.34)
-    draw_legs(figure, stride, legs, dice)
+    draw_legs(figure, stride, legs)
     draw_trunk(figure, stride, coat, skin, dice)
     draw_head(figure, (0.02, 1.6), skin, coat, dice)
     if dice.chance(0.3):
@@ -30,7 +30,7 @@ def draw_pair(canvas, x, z):
     draw_person(canvas, x + gap / 2, z)
 
 
-def draw_legs(figure, stride, colour, dice):
+def draw_legs(figure, stride, colour):
     shoe = tone(colour, 0.5)
     for hip, foot, knee, shade in ((0.07, -stride, -0.25, 0.78),
                                    (-0.05, stride, 0.65, 1.0)):

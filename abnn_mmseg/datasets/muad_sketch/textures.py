@@ -1,5 +1,5 @@
 """Seamless noise tiles: grain of asphalt, brick, leaves and clouds."""
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import cv2
 import numpy as np
@@ -35,7 +35,7 @@ def grid(rng, width, height, joint, shifted):
     return tile.astype(np.float32)
 
 
-@lru_cache(maxsize=None)
+@cache
 def noise(name):
     """A tile [512, 512] by name: smooth, grain, leaf, brick, ..."""
     rng = np.random.default_rng(TILE_SEED)

@@ -83,6 +83,11 @@ class BNLPosterior(Posterior):
     def attach(self, model: nn.Module) -> None:
         super().attach(model)
         layers = bayesian_layers(model)
+        if not layers:
+            raise ValueError(
+                'the model has no normalization layer that could become '
+                f'Bayesian ({model.conversion.summary()}); ABNN needs affine '
+                'norms, so set norm_cfg in its backbone or heads.')
         if self.alpha is not None:
             for layer in layers.values():
                 layer.alpha = float(self.alpha)
@@ -226,12 +231,13 @@ class BNLPosterior(Posterior):
                 for name, (scale, shift, _) in bank.items()
             }
 
-            def run(images: Tensor) -> Tensor:
-                with self._installed(chunk, 'element'):
-                    return forward(images)[None]
-
             with _seeded(self.seed + k, self.model):
-                yield run
+                yield partial(self._run, forward, chunk, 'element')
+
+    def _run(self, forward: Forward, chunk: Dict[str, tuple],
+             noise: Optional[str], images: Tensor) -> Tensor:
+        with self._installed(chunk, noise):
+            return forward(images)[None]
 
     @contextmanager
     def _installed(self, chunk: Dict[str, tuple],

@@ -1,0 +1,148 @@
+"""The whole pipeline on the drawn dataset, as a user would run it."""
+import json
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Dict, Iterator, List
+
+from mmengine.config import Config
+from rich.console import Console
+
+from ..datasets.muad_sketch import make_muad_sketch
+from ..engine import train
+from ..engine.tester import test, write_metrics
+from ..utils.console import progress
+from .export import find_items
+from .gallery import write_gallery
+from .inferencer import ABNNInferencer
+from .result import MapResult
+
+BASE = 'configs/deeplabv3plus_r18-d16_1xb8_muad-sketch-128x256.py'
+ABNN = 'configs/abnn_deeplabv3plus_muad-sketch.py'
+SCORES = dict(base=('msp', 'entropy'),
+              ABNN=('msp', 'entropy', 'mutual_information'))
+
+
+class Demo:
+    """Data, base, members, tests, page: each step reuses what exists.
+
+    Args:
+        folder (str): Where everything goes.
+        configs (str): The repository, with its ``configs``.
+        options (dict): Overrides of both configs, e.g. fewer iterations.
+        counts (dict, optional): Images per split.
+    """
+
+    def __init__(self, folder: str, configs: str, options: dict = None,
+                 counts: Dict[str, int] = None) -> None:
+        self.folder = Path(folder)
+        self.counts = counts
+        self.seconds: Dict[str, float] = {}
+        self.cfg = dict(
+            base=self._config(Path(configs) / BASE, 'base', options),
+            ABNN=self._config(Path(configs) / ABNN, 'abnn', options))
+        steps = self.cfg['base'].train_cfg.max_iters
+        self.base = self.folder / 'base' / f'iter_{steps}.pth'
+        self.members = self.folder / 'abnn' / 'members.pth'
+        self.cfg['ABNN'].load_from = str(self.base)
+
+    def _config(self, path: Path, name: str, options: dict) -> Config:
+        cfg = Config.fromfile(path)
+        cfg.merge_from_dict(options or {})
+        cfg.work_dir = str(self.folder / name)
+        cfg.resume = True
+        for split in ('train', 'val', 'test'):
+            cfg[f'{split}_dataloader'].dataset.data_root = str(
+                self.folder / 'data')
+        return cfg
+
+    def run(self) -> List[dict]:
+        """Rows of the closing table, base next to ABNN."""
+        with self._step('Draw MUAD-sketch'):
+            make_muad_sketch(self.folder / 'data', self.counts)
+        with self._step('Train the base network'):
+            if not self.base.is_file():
+                train(self.cfg['base'])
+        with self._step('Make it Bayesian: fine-tune the members'):
+            if not self._is_newer(self.members, self.base):
+                train(self.cfg['ABNN'])
+        with self._step('Test both'):
+            rows = self._rows()
+        with self._step('Export the maps of test_ood'):
+            page = self.folder / 'report' / 'index.html'
+            if not self._is_newer(page, self.folder / 'metrics.json'):
+                self._export(rows)
+        return rows
+
+    @contextmanager
+    def _step(self, title: str):
+        Console().rule(title)
+        start = time.monotonic()
+        yield
+        self.seconds[title] = round(time.monotonic() - start, 1)
+
+    @staticmethod
+    def _is_newer(path: Path, than: Path) -> bool:
+        return path.is_file() and path.stat().st_mtime >= than.stat().st_mtime
+
+    def _rows(self) -> List[dict]:
+        metrics = {
+            name: {
+                split: self._test(name, split)
+                for split in ('test_id', 'test_ood')
+            }
+            for name in self.cfg
+        }
+        rows = []
+        for name, scores in SCORES.items():
+            known, unknown = (metrics[name][s]
+                              for s in ('test_id', 'test_ood'))
+            for score in scores:
+                rows.append({
+                    'model': name, 'score': score,
+                    'mIoU': known['seg/mIoU'],
+                    'ECE': known['cal/pooled/ECE'],
+                    **{
+                        key: unknown[f'ood/pooled/{score}/{key}']
+                        for key in ('AUROC', 'AUPR', 'FPR95')
+                    }
+                })
+        path = self.folder / 'metrics.json'
+        content = dict(rows=rows, **metrics)
+        if not path.is_file() or json.loads(path.read_text()) != content:
+            write_metrics(path, content)
+        return rows
+
+    def _test(self, name: str, split: str) -> Dict[str, float]:
+        """Metrics on a split; an earlier result of the same model stands."""
+        cfg = self.cfg[name].copy()
+        cfg.work_dir = str(self.folder / 'tests' / f'{name}_{split}')
+        cfg.test_dataloader.dataset.split = split
+        files = [self.base] + [self.members] * (name == 'ABNN')
+        known = Path(cfg.work_dir) / 'metrics.json'
+        if not self._is_newer(known, files[-1]):
+            test(cfg, files)
+        return json.loads(known.read_text())
+
+    def _export(self, rows: List[dict]) -> None:
+        abnn = ABNNInferencer(self.cfg['ABNN'], str(self.base), self.members)
+        write_gallery(
+            self.folder / 'report', self._results(abnn), abnn.classes,
+            abnn.palette, 'MUAD-sketch, objects never seen in training',
+            metrics=rows, overwrite=True,
+            scores=['entropy', 'mutual_information', 'base: entropy'])
+
+    def _results(self, abnn: ABNNInferencer) -> Iterator[MapResult]:
+        """ABNN's results, with the base's entropy next to its own."""
+        base = ABNNInferencer(
+            self.cfg['base'], str(self.base), scores=['entropy'])
+        count, items = find_items(abnn, 'test')
+        _, others = find_items(base, 'test')
+        pairs = progress(zip(items, others), 'Export', count)
+        for item, other in pairs:
+            result = item.predict()
+            maps = {k: result.maps[k]
+                    for k in ('entropy', 'mutual_information')}
+            maps['base: entropy'] = other.predict().maps['entropy']
+            result.maps = maps
+            yield result

@@ -1,0 +1,164 @@
+"""One object from images to predictions with uncertainty."""
+from itertools import islice
+from pathlib import Path
+from typing import Iterator, List, Optional, Sequence, Union
+
+import numpy as np
+import torch
+from mmengine.config import Config
+from mmengine.dataset import Compose, pseudo_collate
+from mmengine.device import get_device
+from mmseg.registry import DATASETS
+
+from ..engine.loading import Paths, build_segmentor
+from ..uncertainty import check_scores
+from ..utils.console import progress
+from .inputs import Frame, Frames, Input, read_bgr
+from .result import MapResult
+
+
+class ABNNInferencer:
+    """Predictions and named maps for images, folders, globs and videos.
+
+    The same image and the same seed give the same maps, whatever else is in
+    the batch.
+
+    Args:
+        config (str | Config): The ABNN config (or any mmseg config: then the
+            maps are those of the one deterministic network).
+        checkpoint (str, optional): The base, or a full checkpoint. Defaults
+            to the config's ``load_from``.
+        members (str | Sequence[str], optional): Member files.
+        device (str, optional): Defaults to the best there is.
+        scores (Sequence[str], optional): Overrides the config's scores.
+    """
+
+    def __init__(self,
+                 config: Union[str, Path, Config],
+                 checkpoint: Optional[str] = None,
+                 members: Optional[Paths] = None,
+                 device: Optional[str] = None,
+                 scores: Optional[Sequence[str]] = None) -> None:
+        if not isinstance(config, Config):
+            config = Config.fromfile(config)
+        files = [checkpoint or config.get('load_from')]
+        if members is not None:
+            files += [members] if isinstance(members, (str, Path)) else list(
+                members)
+        self.cfg = config
+        self.device = device or get_device()
+        self.model = build_segmentor(config, files, self.device)
+        if scores is not None:
+            self.model.scores = check_scores(scores)
+        self.pipeline = _pipeline(config)
+        metainfo = _metainfo(config, self.model.num_classes)
+        self.classes = metainfo['classes']
+        self.palette = metainfo['palette']
+
+    @property
+    def scores(self) -> Sequence[str]:
+        """Names of the maps that come out."""
+        return self.model.scores
+
+    def __call__(self,
+                 inputs: Union[Input, Sequence[Input]],
+                 batch_size: int = 1,
+                 probability: bool = False) -> List[MapResult]:
+        """All results in a list; :meth:`stream` holds one at a time."""
+        frames = Frames(inputs)
+        results = self.stream(frames, batch_size, probability)
+        return list(progress(results, 'Inference', len(frames)))
+
+    def stream(self,
+               frames: Union[Frames, Input, Sequence[Input]],
+               batch_size: int = 1,
+               probability: bool = False) -> Iterator[MapResult]:
+        """Yield a result after the other, in the order of the input."""
+        if not isinstance(frames, Frames):
+            frames = Frames(frames)
+        iterator = iter(frames)
+        while batch := list(islice(iterator, batch_size)):
+            yield from self._predict(batch, probability)
+
+    def one(self, frame: Frame) -> MapResult:
+        """The result of one frame."""
+        return next(self._predict([frame], False))
+
+    def _predict(self, frames: List[Frame],
+                 probability: bool) -> Iterator[MapResult]:
+        images = [read_bgr(frame) for frame in frames]
+        data = [
+            self.pipeline(dict(img=image, img_id=i, img_path=frame.name))
+            for i, (image, frame) in enumerate(zip(images, frames))
+        ]
+        samples = self.predict(data)
+        for frame, image, sample in zip(frames, images, samples):
+            yield to_result(frame.name, sample, image, probability)
+
+    @torch.no_grad()
+    def predict(self, data: List[dict]) -> list:
+        """``SegDataSample`` of packed inputs."""
+        if len({tuple(d['inputs'].shape) for d in data}) > 1:
+            # Images of different sizes cannot be stacked.
+            return [self.predict([d])[0] for d in data]
+        return self.model.test_step(pseudo_collate(data))
+
+
+def to_result(name: str,
+              sample,
+              image: Optional[np.ndarray] = None,
+              probability: bool = False) -> MapResult:
+    """Arrays of a predicted ``SegDataSample``; ``image`` is BGR."""
+
+    def plane(field: str) -> Optional[np.ndarray]:
+        if field not in sample:
+            return None
+        return sample.get(field).data[0].cpu().numpy()
+
+    maps = {
+        score: sample.uncertainty.get(score)[0].float().cpu().numpy()
+        for score in sorted(sample.uncertainty.keys())
+    }
+    labels = plane('pred_sem_seg')
+    mean = None
+    if probability:
+        mean = sample.seg_logits.data.softmax(0).cpu().numpy()
+    return MapResult(
+        name,
+        labels.astype(np.int64),
+        maps,
+        image=None if image is None else np.ascontiguousarray(
+            image[..., ::-1]),
+        ground_truth=plane('gt_sem_seg'),
+        anomaly=plane('gt_anomaly'),
+        probability=mean)
+
+
+def _pipeline(cfg: Config) -> Compose:
+    """The test pipeline for arrays, without annotations."""
+    steps = [dict(type='LoadImageFromNDArray')]
+    for step in test_dataset(cfg).pipeline:
+        if 'Load' not in step.type:
+            steps.append(step)
+    return Compose(steps)
+
+
+def _metainfo(cfg: Config, num_classes: int) -> dict:
+    """Class names and palette of the config's test dataset."""
+    dataset = dict(test_dataset(cfg), lazy_init=True, pipeline=[])
+    known = DATASETS.build(dataset).metainfo
+    classes = known.get('classes') or ()
+    if len(classes) != num_classes:
+        classes = [f'class {i}' for i in range(num_classes)]
+    palette = known.get('palette') or ()
+    if len(palette) != num_classes:
+        generator = np.random.default_rng(0)
+        palette = generator.integers(40, 230, (num_classes, 3)).tolist()
+    return dict(classes=list(classes), palette=palette)
+
+
+def test_dataset(cfg: Config):
+    dataset = cfg.test_dataloader.dataset
+    while 'pipeline' not in dataset and 'dataset' in dataset:
+        dataset = dataset.dataset
+    return dataset

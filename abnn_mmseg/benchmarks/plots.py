@@ -1,0 +1,29 @@
+"""Pictures of measurements."""
+from ..utils.files import atomic_path
+
+
+def plot_inference(result: dict, path: str) -> None:
+    """Cost of K draws by scope, and error of the maps against K."""
+    import matplotlib
+    matplotlib.use('Agg')
+    from matplotlib import pyplot as plt
+    figure, (cost, error) = plt.subplots(1, 2, figsize=(10, 4))
+    names = ['all', 'decode_head', 'late', 'element', 'copies']
+    cost.bar(names, [result[f'ratio_{name}'] for name in names])
+    cost.set_ylabel('cost, in deterministic passes')
+    cost.set_title(f'{result["draws"]} draws')
+    for score, style in (('entropy', 'o-'), ('mutual_information', 's--')):
+        for antithetic, colour in ((True, 'C0'), (False, 'C1')):
+            rows = [r for r in result['errors']
+                    if r['antithetic'] == antithetic]
+            error.loglog(
+                [r['draws'] for r in rows], [r[score] for r in rows], style,
+                color=colour,
+                label=f'{score}, {"pairs" if antithetic else "plain"}')
+    error.set_xlabel('draws')
+    error.set_ylabel('relative error of the map')
+    error.legend(fontsize=8)
+    figure.tight_layout()
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format='png', dpi=120)
+    plt.close(figure)

@@ -1,0 +1,75 @@
+"""Build a segmentor from a config and whatever checkpoints there are."""
+import copy
+from pathlib import Path
+from typing import Optional, Sequence, Union
+
+from mmengine.config import Config
+from mmengine.registry import init_default_scope
+from mmseg.registry import MODELS
+from torch import nn
+
+from .members import is_member_file, load_base, load_members
+
+Paths = Union[str, Path, Sequence[Union[str, Path]]]
+BAYESIAN = dict(
+    EncoderDecoder='BayesianEncoderDecoder',
+    CascadeEncoderDecoder='BayesianCascadeEncoderDecoder')
+
+
+def bayesian_model_cfg(cfg: Config) -> dict:
+    """The model of a config, given uncertainty if it has none.
+
+    A plain segmentor becomes its Bayesian sister with the deterministic
+    posterior: the same predictions, plus the maps of one network.
+    """
+    model = copy.deepcopy(cfg.model)
+    if 'posterior' not in model:
+        if model.type not in BAYESIAN:
+            raise ValueError(
+                f'model.type={model.type!r} has no uncertainty; write one of '
+                f'{sorted(BAYESIAN.values())} with a posterior.')
+        model.type = BAYESIAN[model.type]
+        model.posterior = dict(type='DeterministicPosterior')
+    model.pretrained = None
+    if 'init_cfg' in model.backbone:
+        model.backbone.init_cfg = None
+    if cfg.get('data_preprocessor') is not None:
+        model.setdefault('data_preprocessor', cfg.data_preprocessor)
+    return model
+
+
+def build_segmentor(cfg: Config,
+                    checkpoints: Paths,
+                    device: Optional[str] = None) -> nn.Module:
+    """A segmentor in eval mode, with its weights and members.
+
+    Args:
+        cfg (Config): Its ``load_from`` is the base if the checkpoints are
+            member files only.
+        checkpoints (str | Sequence[str]): The base and member files in any
+            order, or one full checkpoint.
+        device (str, optional): Where to put it.
+    """
+    init_default_scope(cfg.get('default_scope', 'mmseg'))
+    if isinstance(checkpoints, (str, Path)):
+        checkpoints = [checkpoints]
+    members = [path for path in checkpoints if is_member_file(path)]
+    full = [path for path in checkpoints if path not in members]
+    if members and not full:
+        full = [cfg.get('load_from')]
+    if len(full) != 1 or not full[0]:
+        raise ValueError(
+            f'got {len(full)} full checkpoints and {len(members)} member '
+            'files; give one base checkpoint (or load_from in the config) '
+            'and any number of member files.')
+    model = MODELS.build(bayesian_model_cfg(cfg))
+    load_base(model, full[0])
+    if members:
+        if not hasattr(model.posterior, 'set_members'):
+            raise ValueError(
+                f'{members[0]} is a member file, but the posterior '
+                f'{type(model.posterior).__name__} of the config has no '
+                'members; use the ABNN config.')
+        load_members(model, members)
+    model.cfg = cfg
+    return model.to(device or 'cpu').eval()

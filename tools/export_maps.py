@@ -1,0 +1,69 @@
+"""Export predictions and uncertainty maps of images to files or a page."""
+import argparse
+
+from mmengine.config import Config, DictAction
+from mmengine.dist import init_dist, is_main_process
+
+from abnn_mmseg.apis import ABNNInferencer, export_maps
+from abnn_mmseg.apis.formats import FORMATS
+from abnn_mmseg.utils.console import say_errors
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('config', help='config file')
+    parser.add_argument('checkpoint', help='base or full checkpoint')
+    parser.add_argument(
+        'input', help='image, folder, glob or video; or test, val, train: '
+        "the config's dataset, with its ground truth")
+    parser.add_argument('out', help='output folder')
+    parser.add_argument(
+        '--members', nargs='+', help='member files on top of the base')
+    parser.add_argument(
+        '--format', nargs='+', default=['npy', 'gallery'],
+        help=f'any of {", ".join(FORMATS)} (default: npy gallery)')
+    parser.add_argument(
+        '--scores', nargs='+', help='maps to write (default: all)')
+    parser.add_argument('--limit', type=int, help='only the first images')
+    parser.add_argument(
+        '--scale', nargs=2, type=float, metavar=('LOW', 'HIGH'),
+        help='range of the colours of pictures')
+    parser.add_argument(
+        '--threshold', type=float, help='a pixel above is an anomaly')
+    parser.add_argument('--dtype', default='float32', help='float16 halves')
+    parser.add_argument('--title', default='Uncertainty maps')
+    existing = parser.add_mutually_exclusive_group()
+    existing.add_argument(
+        '--resume', action='store_true', help='skip what is complete')
+    existing.add_argument(
+        '--overwrite', action='store_true', help='replace what exists')
+    parser.add_argument('--device', help='such as cpu or cuda:0')
+    parser.add_argument(
+        '--cfg-options', nargs='+', action=DictAction,
+        help='override settings, key=value')
+    parser.add_argument(
+        '--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'],
+        default='none', help='job launcher')
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    cfg = Config.fromfile(args.config)
+    cfg.merge_from_dict(args.cfg_options or {})
+    if args.launcher != 'none':
+        init_dist(args.launcher, **cfg.env_cfg.dist_cfg)
+    inferencer = ABNNInferencer(
+        cfg, args.checkpoint, args.members, args.device, args.scores)
+    done = export_maps(
+        inferencer, args.input, args.out, args.format, args.limit,
+        scale=args.scale, threshold=args.threshold, dtype=args.dtype,
+        title=args.title, resume=args.resume, overwrite=args.overwrite)
+    if is_main_process():
+        print(f'{done.written} images written to {args.out}, '
+              f'{done.skipped} were complete.')
+
+
+if __name__ == '__main__':
+    with say_errors():
+        main()
