@@ -1,0 +1,105 @@
+"""List, merge, average, verify, export and import member files."""
+import argparse
+
+from mmengine.config import Config
+
+from abnn_mmseg.engine.conversion import average, export_full, import_full
+from abnn_mmseg.engine.loading import build_segmentor
+from abnn_mmseg.engine.members import (
+    check_members,
+    fingerprint,
+    read_members,
+    save_members,
+)
+from abnn_mmseg.utils.console import print_table, say_errors
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest='command', required=True)
+
+    def command(name: str, text: str) -> argparse.ArgumentParser:
+        return commands.add_parser(name, help=text, description=text)
+
+    sub = command('list', 'What the files hold.')
+    sub.add_argument('files', nargs='+')
+    for name, text in (('merge', 'All members in one file.'),
+                       ('average', 'One member, the mean of all.')):
+        sub = command(name, text)
+        sub.add_argument('files', nargs='+')
+        sub.add_argument('out')
+    sub = command('verify', 'Whether members fit a config and its base.')
+    sub.add_argument('config')
+    sub.add_argument('base')
+    sub.add_argument('files', nargs='+')
+    sub = command('export', 'A standard mmseg checkpoint of one member.')
+    sub.add_argument('base')
+    sub.add_argument('file')
+    sub.add_argument('out')
+    sub.add_argument('--member', type=int, default=0, help='which of the file')
+    sub = command('import', 'A member file of a full checkpoint.')
+    sub.add_argument('config')
+    sub.add_argument('base')
+    sub.add_argument('checkpoint')
+    sub.add_argument('out')
+    return parser.parse_args()
+
+
+def listing(files) -> list:
+    rows = []
+    for member in read_members(files):
+        meta = member['meta']
+        rows.append(dict(
+            file=member['path'], base=member['fingerprint'],
+            seed=meta.get('seed'), alpha=meta.get('alpha'),
+            scope=str(meta.get('scope')), iterations=meta.get('iterations'),
+            kilobytes=round(sum(
+                t.nbytes for t in member['state'].values()) / 1024)))
+    return rows
+
+
+def one_base(members: list) -> str:
+    bases = sorted({m['fingerprint'] for m in members})
+    if len(bases) > 1:
+        raise ValueError(f'the members belong to {len(bases)} bases '
+                         f'({", ".join(bases)}); merge those of one only.')
+    return bases[0]
+
+
+def plain(member: dict) -> dict:
+    return dict(state=member['state'], meta=member['meta'])
+
+
+def main() -> None:
+    args = parse_args()
+    if args.command == 'list':
+        print_table('Members', listing(args.files))
+    elif args.command in ('merge', 'average'):
+        members = read_members(args.files)
+        base = one_base(members)
+        merged = ([plain(m) for m in members]
+                  if args.command == 'merge' else [average(members)])
+        save_members(args.out, merged, base)
+        print_table('Members', listing([args.out]))
+    elif args.command == 'verify':
+        model = build_segmentor(Config.fromfile(args.config), args.base)
+        members = read_members(args.files)
+        check_members(model, members)
+        print(f'{len(members)} members fit {args.base}.')
+    elif args.command == 'export':
+        members = read_members(args.file)
+        if not 0 <= args.member < len(members):
+            raise ValueError(f'--member {args.member} is not in {args.file}, '
+                             f'which holds {len(members)}.')
+        export_full(args.base, members[args.member], args.out)
+        print(f'Written to {args.out}')
+    else:
+        model = build_segmentor(Config.fromfile(args.config), args.base)
+        member = import_full(model, args.checkpoint)
+        save_members(args.out, [member], fingerprint(model))
+        print_table('Members', listing([args.out]))
+
+
+if __name__ == '__main__':
+    with say_errors():
+        main()
