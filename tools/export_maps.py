@@ -2,10 +2,11 @@
 import argparse
 
 from mmengine.config import Config, DictAction
-from mmengine.dist import init_dist, is_main_process
+from mmengine.dist import init_dist, is_distributed, is_main_process
 
 from abnn_mmseg.apis import ABNNInferencer, export_maps
 from abnn_mmseg.apis.formats import FORMATS
+from abnn_mmseg.engine.loading import distribute_on_cpu
 from abnn_mmseg.utils.console import say_errors
 
 
@@ -51,7 +52,9 @@ def main() -> None:
     args = parse_args()
     cfg = Config.fromfile(args.config)
     cfg.merge_from_dict(args.cfg_options or {})
-    if args.launcher != 'none':
+    cfg.launcher = args.launcher
+    distribute_on_cpu(cfg)
+    if args.launcher != 'none' and not is_distributed():
         init_dist(args.launcher, **cfg.env_cfg.dist_cfg)
     inferencer = ABNNInferencer(
         cfg, args.checkpoint, args.members, args.device, args.scores)

@@ -9,6 +9,8 @@ from typing import Callable, Dict, List
 
 import torch
 from mmengine.config import Config
+from mmengine.registry import init_default_scope
+from mmseg.registry import MODELS
 from torch import Tensor, nn
 
 from ..engine.loading import bayesian_model_cfg
@@ -68,8 +70,6 @@ def run(args: argparse.Namespace) -> dict:
 def build(args: argparse.Namespace) -> nn.Module:
     """The segmentor; random norms if there is no checkpoint."""
     cfg = Config.fromfile(args.config)
-    from mmengine.registry import init_default_scope
-    from mmseg.registry import MODELS
     init_default_scope('mmseg')
     torch.manual_seed(0)
     model = MODELS.build(bayesian_model_cfg(cfg)).to(args.device).eval()

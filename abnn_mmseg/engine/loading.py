@@ -3,7 +3,9 @@ import copy
 from pathlib import Path
 from typing import Optional, Sequence, Union
 
+import torch
 from mmengine.config import Config
+from mmengine.device import get_device
 from mmengine.registry import init_default_scope
 from mmseg.registry import MODELS
 from torch import nn
@@ -36,6 +38,16 @@ def bayesian_model_cfg(cfg: Config) -> dict:
     if cfg.get('data_preprocessor') is not None:
         model.setdefault('data_preprocessor', cfg.data_preprocessor)
     return model
+
+
+def distribute_on_cpu(cfg: Config) -> None:
+    """Join torchrun's processes where mmengine would ask for a GPU."""
+    if cfg.get('launcher', 'none') != 'pytorch' or get_device() != 'cpu':
+        return
+    if not torch.distributed.is_initialized():
+        torch.distributed.init_process_group('gloo')
+    cfg.model_wrapper_cfg = dict(
+        type='MMDistributedDataParallel', device_ids=None)
 
 
 def build_segmentor(cfg: Config,

@@ -11,7 +11,7 @@ from mmengine.dist import is_main_process
 from mmengine.runner import Runner
 
 from ..utils.files import atomic_write
-from .loading import Paths, build_segmentor
+from .loading import Paths, build_segmentor, distribute_on_cpu
 
 GROUPS = dict(
     seg='Segmentation, in-distribution pixels',
@@ -29,6 +29,7 @@ def test(cfg: Config,
     mmseg's own metrics get the prefix ``seg/``.
     """
     cfg = copy.deepcopy(cfg)
+    distribute_on_cpu(cfg)
     for metric in cfg.test_evaluator:
         if plot_dir and metric.type in ('AnomalyMetric', 'CalibrationMetric',
                                         'SelectiveMetric'):

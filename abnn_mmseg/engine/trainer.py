@@ -20,6 +20,7 @@ from ..models.losses import RandomPriorCrossEntropyLoss
 from ..models.posteriors import DeterministicPosterior
 from ..utils.checkpoints import read_state_dict, safe_globals
 from .hooks.member_hook import only_norms
+from .loading import distribute_on_cpu
 from .members import (
     check_members,
     fingerprint,
@@ -47,6 +48,7 @@ def train(cfg: Config,
         list[dict]: Rows of the closing table, empty for a base network.
     """
     init_default_scope(cfg.get('default_scope', 'mmseg'))
+    distribute_on_cpu(cfg)
     with safe_globals():
         if 'posterior' not in cfg.model:
             Runner.from_cfg(cfg).train()

@@ -4,6 +4,7 @@ from typing import Optional
 
 import torch
 import torch.nn.functional as F
+from mmengine.dist import all_reduce
 from mmseg.registry import MODELS
 from torch import Tensor, nn
 
@@ -37,9 +38,9 @@ class RandomPriorCrossEntropyLoss(nn.Module):
 
         loss = sum_i (1 + eta_{y_i}) * -log p(y_i | x_i) / N
 
-    over the N pixels that are not ignored: the likelihood plus the paper's
-    class-dependent random term. The other half of MAP, the Gaussian prior on
-    gamma and beta, is the optimizer's weight decay.
+    over the N pixels (of all processes) that are not ignored: the likelihood
+    plus the paper's class-dependent random term. The other half of MAP, the
+    Gaussian prior on gamma and beta, is the optimizer's weight decay.
 
     Args:
         num_classes (int): Number of classes.
@@ -88,8 +89,11 @@ class RandomPriorCrossEntropyLoss(nn.Module):
             reduction='none', ignore_index=ignore_index)
         if weight is not None:
             loss = loss * weight
-        count = (label != ignore_index).sum().clamp_min(1)
-        return self.loss_weight * loss.sum() / count
+        count = (label != ignore_index).sum().float()
+        # DDP averages gradients over ranks, so the mean count makes them
+        # those of one process with all the images.
+        all_reduce(count, 'mean')
+        return self.loss_weight * loss.sum() / count.clamp_min(1e-6)
 
     def _load_from_state_dict(self, state_dict, prefix, *args) -> None:
         """A checkpoint of the base network has no eta: keep the drawn one."""
