@@ -2,8 +2,9 @@
 # An active virtual or conda environment is used as it is; otherwise .venv is
 # made and reused.
 SHELL := /bin/bash
-# Threads that spin while they wait are ten times slower on a shared machine.
-export OMP_WAIT_POLICY ?= PASSIVE
+# Threads that spin long while they wait are ten times slower when the machine
+# is shared, those that never spin are slower when it is not.
+export GOMP_SPINCOUNT ?= 20000
 ifneq ($(or $(VIRTUAL_ENV),$(CONDA_PREFIX)),)
   PYTHON := python
   ENV := $(or $(VIRTUAL_ENV),$(CONDA_PREFIX))

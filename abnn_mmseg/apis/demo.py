@@ -17,7 +17,7 @@ from .gallery import write_gallery
 from .inferencer import ABNNInferencer
 from .result import MapResult
 
-BASE = 'configs/deeplabv3plus_r18-d16_1xb8_muad-sketch-128x256.py'
+BASE = 'configs/deeplabv3plus_r18-d16_1xb4-1100_muad-sketch-128x256.py'
 ABNN = 'configs/abnn_deeplabv3plus_muad-sketch.py'
 SCORES = dict(base=('msp', 'entropy'),
               ABNN=('msp', 'entropy', 'mutual_information'))

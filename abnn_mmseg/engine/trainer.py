@@ -19,6 +19,7 @@ import abnn_mmseg
 from ..models.losses import RandomPriorCrossEntropyLoss
 from ..models.posteriors import DeterministicPosterior
 from ..utils.checkpoints import read_state_dict, safe_globals
+from .hooks import ProgressHook
 from .hooks.member_hook import only_norms
 from .loading import distribute_on_cpu
 from .members import (
@@ -123,9 +124,9 @@ class MemberTrainer:
             if isinstance(loss, RandomPriorCrossEntropyLoss):
                 loss.draw(self.seed + number)
         runner = self._runner(number)
+        runner.register_hook(
+            ProgressHook(self.numbers.index(number), len(self.numbers)))
         start = time.monotonic()
-        runner.logger.info(f'Member {number} of {self.count}, seed '
-                           f'{self.seed + number}.')
         runner.train()
         if is_main_process():
             self._save(number, runner, time.monotonic() - start)

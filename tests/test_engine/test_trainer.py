@@ -19,6 +19,7 @@ def without_augmentation(sketch, folder, base):
     """mmengine does not keep the state of the augmentations' generator."""
     cfg = abnn_config(sketch, folder, base)
     cfg.train_dataloader.dataset.pipeline = cfg.test_pipeline
+    cfg.log_level = 'INFO'
     return cfg
 
 
@@ -32,6 +33,12 @@ def test_one_command_trains_all_members(trained):
         'base', 'member 0', 'member 1', 'member 2', 'all 3']
     assert all('mIoU' in row and 'cal/pooled/NLL' in row for row in rows)
     assert len(read_members(folder / 'members.pth')) == 3
+
+
+def test_progress_counts_members_and_iterations(trained):
+    folder, _ = trained
+    log = next((folder / 'member_1').rglob('*.log')).read_text()
+    assert 'Member 2 of 3, iteration 4 of 4: 67 % of all' in log
 
 
 def test_only_norm_parameters_change(trained, base):

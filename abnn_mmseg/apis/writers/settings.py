@@ -2,9 +2,10 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import log
 from pathlib import Path
 from typing import Any, Optional, Union
+
+from abnn_mmseg.uncertainty import score_range
 
 Range = tuple[float, float]
 
@@ -17,10 +18,6 @@ def slug(text: str) -> str:
 def natural_range(score: str, num_classes: int) -> Optional[Range]:
     """Lowest and highest value a score can take, if there is such a range.
 
-    With C classes the entropies and the mutual information lie in
-    [0, log C], ``msp`` = 1 - max p in [0, 1 - 1/C], and the sum over classes
-    of the variance of p in [0, 1 - 1/C]. Logit scores are unbounded.
-
     Args:
         score: Name of the map. What stands before a colon names a model and
             is ignored: ``'base: msp'`` has the range of ``'msp'``.
@@ -28,12 +25,7 @@ def natural_range(score: str, num_classes: int) -> Optional[Range]:
     """
     if num_classes < 2:
         return None
-    score = score.rsplit(':', 1)[-1].strip()
-    if score in ('entropy', 'expected_entropy', 'mutual_information'):
-        return 0.0, log(num_classes)
-    if score in ('msp', 'variance'):
-        return 0.0, 1 - 1 / num_classes
-    return None
+    return score_range(score.rsplit(':', 1)[-1].strip(), num_classes)
 
 
 @dataclass(frozen=True)

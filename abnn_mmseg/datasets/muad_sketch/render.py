@@ -155,7 +155,7 @@ def lens(canvas, image):
     height, width = image.shape[:2]
     if canvas.sky.wet:
         image += cv2.merge([rain(canvas, (height, width))] * 3)
-    blur = dice.between(0.2, 0.75) * width / 256
+    blur = dice.between(0.2, 0.5) * width / 256
     image = cv2.GaussianBlur(image, (0, 0), max(blur, 0.2))
     y, x = np.ogrid[-1:1:height * 1j, -1:1:width * 1j]
     edge = np.float32(1 - dice.between(0, 0.17) * (x * x + y * y))
@@ -185,9 +185,9 @@ def sensor(canvas, image):
     # Demosaicing leaves noise that neighbours share.
     grain = cv2.GaussianBlur(cut('sensor', dice, image.shape[:2]), (0, 0),
                              dice.between(0.3, 0.6))
-    sigma = dice.between(2, 8) * night
+    sigma = dice.between(1, 5) * night
     image = image + grain * (sigma * (0.6 + np.sqrt(np.abs(image)) / 20))
     image = np.clip(image, 0, 255).astype(np.uint8)
-    quality = dice.count(45, 95)
+    quality = dice.count(60, 95)
     _, data = cv2.imencode('.jpg', image, [cv2.IMWRITE_JPEG_QUALITY, quality])
     return cv2.imdecode(data, cv2.IMREAD_COLOR)

@@ -55,8 +55,8 @@ class Sky:
 
     @classmethod
     def roll(cls, dice):
-        hour = dice.weighted(dict(day=6, dusk=2, night=3))
-        weather = dice.weighted(dict(clear=4, overcast=3, fog=2, rain=2))
+        hour = dice.weighted(dict(day=8, dusk=2, night=1.5))
+        weather = dice.weighted(dict(clear=5, overcast=3, fog=1.5, rain=1.5))
         clear = weather == 'clear' and hour != 'night'
         direct = dice.between(0.35, 0.6) if clear else 0.12
         grey = sum(HAZE[hour]) / 3
@@ -65,7 +65,7 @@ class Sky:
         zenith = mix(ZENITH[hour], tone((grey,) * 3, 0.9), veil)
         if weather == 'fog':
             zenith = mix(zenith, haze, 0.8)
-        fog = dice.between(0.02, 0.075) if weather == 'fog' else (
+        fog = dice.between(0.012, 0.04) if weather == 'fog' else (
             dice.between(0.001, 0.008))
         return cls(
             hour, weather, roll_sun(dice, hour), 1 - 0.75 * direct, direct,
@@ -89,5 +89,5 @@ def roll_gain(dice, hour):
     if hour == 'dusk':
         level, warm = level * 0.78, warm + 0.06
     if hour == 'night':
-        level, warm = dice.between(0.2, 0.5), warm - 0.05
+        level, warm = dice.between(0.35, 0.65), warm - 0.05
     return level * (1 + warm), level, level * (1 - warm)

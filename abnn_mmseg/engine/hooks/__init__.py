@@ -1,5 +1,6 @@
 """Hooks that a config names by type."""
 from .audit_hook import AuditHook
 from .member_hook import MemberHook
+from .progress_hook import ProgressHook
 
-__all__ = ['AuditHook', 'MemberHook']
+__all__ = ['AuditHook', 'MemberHook', 'ProgressHook']

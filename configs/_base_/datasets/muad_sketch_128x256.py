@@ -8,7 +8,6 @@ train_pipeline = [
     dict(type='LoadImageFromFile'),
     dict(type='LoadAnomalyAnnotations'),
     dict(type='RandomFlip', prob=0.5),
-    dict(type='PhotoMetricDistortion'),
     dict(type='PackAnomalyInputs'),
 ]
 # Images are tested at full size, so labels need no resizing.
@@ -19,7 +18,7 @@ test_pipeline = [
 ]
 
 train_dataloader = dict(
-    batch_size=8,
+    batch_size=4,
     num_workers=2,
     persistent_workers=True,
     sampler=dict(type='InfiniteSampler', shuffle=True),

@@ -1,0 +1,46 @@
+"""A hook that says how far the training of all members is."""
+import time
+from datetime import timedelta
+from typing import Optional
+
+from mmengine.hooks import Hook
+from mmengine.runner import Runner
+from mmseg.registry import HOOKS
+
+
+@HOOKS.register_module()
+class ProgressHook(Hook):
+    """Log the share done and the time left, over members and iterations.
+
+    Args:
+        done (int): Members before this one.
+        count (int): Members to train in all.
+        interval (int): Iterations between two lines. Defaults to 50.
+    """
+
+    priority = 'VERY_LOW'
+
+    def __init__(self, done: int, count: int, interval: int = 50) -> None:
+        self.done = done
+        self.count = count
+        self.interval = interval
+
+    def before_train(self, runner: Runner) -> None:
+        self.start, self.first = time.monotonic(), runner.iter
+
+    def after_train_iter(self,
+                         runner: Runner,
+                         batch_idx: int,
+                         data_batch: Optional[dict] = None,
+                         outputs: Optional[dict] = None) -> None:
+        step, last = runner.iter + 1, runner.max_iters
+        if not self.every_n_train_iters(runner, self.interval) and (
+                step < last):
+            return
+        seconds = (time.monotonic() - self.start) / (step - self.first)
+        remaining = (self.count - self.done) * last - step
+        share = 100 * (self.done * last + step) / (self.count * last)
+        left = timedelta(seconds=round(seconds * remaining))
+        runner.logger.info(
+            f'Member {self.done + 1} of {self.count}, iteration {step} of '
+            f'{last}: {share:.0f} % of all, {left} left.')
