@@ -15,12 +15,15 @@ from ..utils.console import progress
 from .export import find_items
 from .gallery import write_gallery
 from .inferencer import ABNNInferencer
+from .overview import write_overview
 from .result import MapResult
 
 BASE = 'configs/deeplabv3plus_r18-d16_1xb4-1100_muad-sketch-128x256.py'
 ABNN = 'configs/abnn_deeplabv3plus_muad-sketch.py'
 SCORES = dict(base=('msp', 'entropy'),
               ABNN=('msp', 'entropy', 'mutual_information'))
+
+MAPS = ('entropy', 'mutual_information', 'base: entropy')
 
 
 class Demo:
@@ -126,23 +129,28 @@ class Demo:
 
     def _export(self, rows: List[dict]) -> None:
         abnn = ABNNInferencer(self.cfg['ABNN'], str(self.base), self.members)
+        shown: List[MapResult] = []
         write_gallery(
-            self.folder / 'report', self._results(abnn), abnn.classes,
+            self.folder / 'report', self._results(abnn, shown), abnn.classes,
             abnn.palette, 'MUAD-sketch, objects never seen in training',
-            metrics=rows, overwrite=True,
-            scores=['entropy', 'mutual_information', 'base: entropy'])
+            metrics=rows, overwrite=True, scores=list(MAPS))
+        write_overview(self.folder / 'overview.png', shown, abnn.palette,
+                       ['base: entropy', 'entropy', 'mutual_information'])
 
-    def _results(self, abnn: ABNNInferencer) -> Iterator[MapResult]:
-        """ABNN's results, with the base's entropy next to its own."""
+    def _results(self, abnn: ABNNInferencer,
+                 shown: List[MapResult]) -> Iterator[MapResult]:
+        """ABNN's results, with the base's entropy next to its own.
+
+        Images whose unknown objects are large go to ``shown`` as well.
+        """
         base = ABNNInferencer(
             self.cfg['base'], str(self.base), scores=['entropy'])
         count, items = find_items(abnn, 'test')
         _, others = find_items(base, 'test')
-        pairs = progress(zip(items, others), 'Export', count)
-        for item, other in pairs:
+        for item, other in progress(zip(items, others), 'Export', count):
             result = item.predict()
-            maps = {k: result.maps[k]
-                    for k in ('entropy', 'mutual_information')}
-            maps['base: entropy'] = other.predict().maps['entropy']
-            result.maps = maps
+            result.maps['base: entropy'] = other.predict().maps['entropy']
+            result.maps = {name: result.maps[name] for name in MAPS}
+            if len(shown) < 4 and (result.anomaly == 1).mean() > 0.04:
+                shown.append(result)
             yield result

@@ -22,15 +22,17 @@ STATISTICS = ('frozen', 'update')
 class Network(NamedTuple):
     """What one layer of one network (or of n, under ``vmap``) needs.
 
-    ``bias`` is the member's beta, wanted by element noise only.
+    ``bias`` is the member's beta, wanted by element noise only;
+    ``vmapped`` says that ``vmap`` is at work.
     """
     scale: Tensor
     shift: Tensor
     bias: Optional[Tensor] = None
+    vmapped: bool = False
 
 
 class _NetworkAffine(torch.autograd.Function):
-    """The layer of one network; under ``vmap``, of n networks at once."""
+    """The layer of n networks at once: a rule for ``vmap``."""
 
     @staticmethod
     def forward(x: Tensor, scale: Tensor, shift: Tensor,
@@ -101,8 +103,10 @@ class BayesianNorm:
 
     def forward(self, x: Tensor) -> Tensor:
         if self.network is not None:
-            scale, shift, bias = self.network
-            y = _NetworkAffine.apply(x, scale, shift, self)
+            scale, shift, bias, vmapped = self.network
+            if vmapped:
+                return _NetworkAffine.apply(x, scale, shift, self)
+            y = self.apply_network(x, scale, shift)
             return self.add_noise(y, bias) if self.noise == 'element' else y
         if self.noise is None or self.alpha == 0:
             return super().forward(x)

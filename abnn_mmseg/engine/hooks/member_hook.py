@@ -43,10 +43,10 @@ class MemberHook(Hook):
                          batch_idx: int,
                          data_batch: Optional[dict] = None,
                          outputs: Optional[dict] = None) -> None:
-        loss = None if outputs is None else outputs.get('loss')
-        if loss is not None and not math.isfinite(float(loss)):
+        loss = float(outputs['loss'].detach())
+        if not math.isfinite(loss):
             raise FloatingPointError(
-                f'the loss is {float(loss)} at iteration {runner.iter + 1}; '
+                f'the loss is {loss} at iteration {runner.iter + 1}; '
                 'lower the learning rate or alpha and run again with '
                 f'--resume. The last good checkpoint in {runner.work_dir} is '
                 'kept.')

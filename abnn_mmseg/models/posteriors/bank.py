@@ -204,19 +204,20 @@ class BNLPosterior(Posterior):
                        inputs: Tensor) -> Iterator[Networks]:
         count = len(next(iter(bank.values())).scale)
         step = self.draws_per_pass or draws_that_fit(inputs)
+        if self.tolerance is not None:
+            # Ask after each antithetic pair whether it was enough.
+            step = min(step, 2)
         trunk = SharedTrunk(self.model, (self.layers[n] for n in bank))
 
-        def run(chunk: Dict[str, tuple], images: Tensor) -> Tensor:
-            with self._installed(chunk):
-                return forward(images)
-
+        many = torch.vmap(partial(self._run, forward, vmapped=True), (0, None))
         for start in range(0, count, step):
-            chunk = {
-                name: (scale[start:start + step], shift[start:start + step])
-                for name, (scale, shift, _) in bank.items()
-            }
+            stop = min(start + step, count)
             with trunk.one_pass():
-                yield partial(torch.vmap(run, (0, None)), chunk)
+                if stop - start == 1 and trunk.learned:
+                    chunk = _slice(bank, start)
+                    yield lambda x, c=chunk: self._run(forward, c, x)[None]
+                else:
+                    yield partial(many, _slice(bank, slice(start, stop)))
 
     def _element_networks(self, forward: Forward) -> Iterator[Networks]:
         """Fresh noise in every pixel of every layer, one pass a draw."""
@@ -225,27 +226,26 @@ class BNLPosterior(Posterior):
             m = k // self.draws_per_member
             member = self.members[m] if self.members else {}
             chunk = {
-                name: (scale[m], shift[m],
-                       _tensors_of(self.layers[name], name,
-                                   member).get('bias'))
-                for name, (scale, shift, _) in bank.items()
+                name: (*affine, _tensors_of(self.layers[name], name,
+                                            member).get('bias'))
+                for name, affine in _slice(bank, m).items()
             }
-
             with _seeded(self.seed + k, self.model):
-                yield partial(self._run, forward, chunk, 'element')
+                yield lambda x, c=chunk: self._run(
+                    forward, c, x, noise='element')[None]
 
-    def _run(self, forward: Forward, chunk: Dict[str, tuple],
-             noise: Optional[str], images: Tensor) -> Tensor:
-        with self._installed(chunk, noise):
-            return forward(images)[None]
+    def _run(self, forward: Forward, chunk: Dict[str, tuple], images: Tensor,
+             **state) -> Tensor:
+        with self._installed(chunk, **state):
+            return forward(images)
 
     @contextmanager
     def _installed(self, chunk: Dict[str, tuple],
-                   noise: Optional[str] = None):
+                   noise: Optional[str] = None, vmapped: bool = False):
         """For the time of a pass, the model is the chunk's network."""
         before = {name: self.layers[name].noise for name in chunk}
         for name, values in chunk.items():
-            self.layers[name].network = Network(*values)
+            self.layers[name].network = Network(*values, vmapped=vmapped)
             self.layers[name].noise = noise if name in self.in_scope else None
         try:
             yield
@@ -271,6 +271,14 @@ def _tensors_of(layer: BayesianNorm, name: str,
     return {
         key: member.get(f'{name}.{key}', value).to(value.device)
         for key, value in tensors.items() if value is not None
+    }
+
+
+def _slice(bank: Bank, which) -> Dict[str, tuple]:
+    """Scale and shift of one network, or of several, by layer."""
+    return {
+        name: (network.scale[which], network.shift[which])
+        for name, network in bank.items()
     }
 
 

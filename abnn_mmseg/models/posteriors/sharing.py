@@ -18,6 +18,8 @@ class SharedTrunk:
     passes to come. Call i of a module in a later pass gets the output of
     call i in the first one, which also tells sliding windows apart.
 
+    One object serves the passes over one input.
+
     Args:
         model (nn.Module): The segmentor.
         forking (Iterable[nn.Module]): The layers that differ by network.
@@ -30,14 +32,9 @@ class SharedTrunk:
                  forking: Iterable[nn.Module],
                  max_bytes: int = MAX_BYTES) -> None:
         self.candidates = _largest_without(model, set(forking))
-        self.max_bytes = max_bytes
-        self.forget()
-
-    def forget(self) -> None:
-        """Drop all outputs: the next pass has another input."""
+        self.learned = False
         self._memory: Dict[Tuple[nn.Module, int], _Output] = {}
-        self._budget = self.max_bytes
-        self._learned = False
+        self._budget = max_bytes
 
     @contextmanager
     def one_pass(self):
@@ -50,7 +47,7 @@ class SharedTrunk:
         finally:
             for module in self.candidates:
                 del module.forward
-        self._learned = True
+        self.learned = True
 
     def _sharing(self, module: nn.Module, forward: Callable,
                  calls: dict) -> Callable:
@@ -62,7 +59,7 @@ class SharedTrunk:
             if known is not None and known.untouched:
                 return known.output
             output = forward(*args, **kwargs)
-            if not self._learned:
+            if not self.learned:
                 self._learn(key, (args, kwargs), output)
             return output
 
