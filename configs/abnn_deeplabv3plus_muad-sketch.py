@@ -1,10 +1,12 @@
 # ABNN on MUAD-sketch: three members in about a minute on two CPU cores.
-_base_ = './deeplabv3plus_r18-d16_1xb4-1100_muad-sketch-128x256.py'
-load_from = 'work_dirs/deeplabv3plus_r18-d16_1xb4-1100_muad-sketch-128x256/iter_1100.pth'  # noqa: E501
+_base_ = './deeplabv3plus_r18-d16_1xb4-900_muad-sketch-128x256.py'
+load_from = 'work_dirs/deeplabv3plus_r18-d16_1xb4-900_muad-sketch-128x256/iter_900.pth'  # noqa: E501
 num_members = 3
 model = dict(
     type='BayesianEncoderDecoder',
-    posterior=dict(type='BNLPosterior', alpha=0.1, samples=4),
+    # Enough noise to find unknown objects; the class map is the members'.
+    posterior=dict(type='BNLPosterior', alpha=0.2, samples=4),
+    prediction='centre',
     decode_head=dict(
         loss_decode=dict(
             _delete_=True,

@@ -18,11 +18,12 @@ from .inferencer import ABNNInferencer
 from .overview import write_overview
 from .result import MapResult
 
-BASE = 'configs/deeplabv3plus_r18-d16_1xb4-1100_muad-sketch-128x256.py'
+BASE = 'configs/deeplabv3plus_r18-d16_1xb4-900_muad-sketch-128x256.py'
 ABNN = 'configs/abnn_deeplabv3plus_muad-sketch.py'
 SCORES = dict(base=('msp', 'entropy'),
               ABNN=('msp', 'entropy', 'mutual_information'))
 
+COUNTS = dict(train=400, val=40, test_id=40, test_ood=60)
 MAPS = ('entropy', 'mutual_information', 'base: entropy')
 
 
@@ -33,11 +34,11 @@ class Demo:
         folder (str): Where everything goes.
         configs (str): The repository, with its ``configs``.
         options (dict): Overrides of both configs, e.g. fewer iterations.
-        counts (dict, optional): Images per split.
+        counts (dict): Images per split.
     """
 
     def __init__(self, folder: str, configs: str, options: dict = None,
-                 counts: Dict[str, int] = None) -> None:
+                 counts: Dict[str, int] = COUNTS) -> None:
         self.folder = Path(folder)
         self.counts = counts
         self.seconds: Dict[str, float] = {}
