@@ -1,6 +1,6 @@
 # ABNN on MUAD-sketch: three members in about a minute on two CPU cores.
-_base_ = './deeplabv3plus_r18-d16_1xb4-900_muad-sketch-128x256.py'
-load_from = 'work_dirs/deeplabv3plus_r18-d16_1xb4-900_muad-sketch-128x256/iter_900.pth'  # noqa: E501
+_base_ = './deeplabv3plus_r18-d16_1xb4-800_muad-sketch-128x256.py'
+load_from = 'work_dirs/deeplabv3plus_r18-d16_1xb4-800_muad-sketch-128x256/iter_800.pth'  # noqa: E501
 num_members = 3
 model = dict(
     type='BayesianEncoderDecoder',
@@ -23,4 +23,4 @@ optim_wrapper = dict(
         weight_decay=1e-4))
 param_scheduler = [dict(type='PolyLR', power=0.9, end=60, by_epoch=False)]
 # The closing table validates; no need to do it while training.
-train_cfg = dict(max_iters=60, val_interval=1000)
+train_cfg = dict(max_iters=60, val_begin=1000)

@@ -8,7 +8,7 @@ SIZE = (64, 32)
 def config(sketch, work_dir, iterations=4, **model) -> Config:
     """MUAD-sketch with the toy network; ``model`` overrides the segmentor."""
     cfg = Config.fromfile(
-        'configs/deeplabv3plus_r18-d16_1xb4-900_muad-sketch-128x256.py')
+        'configs/deeplabv3plus_r18-d16_1xb4-800_muad-sketch-128x256.py')
     network = toy_config(auxiliary=False, **model)
     network['decode_head']['num_classes'] = 15
     network['data_preprocessor'] = dict(
@@ -18,7 +18,6 @@ def config(sketch, work_dir, iterations=4, **model) -> Config:
     for split in ('train', 'val', 'test'):
         loader = cfg[f'{split}_dataloader']
         loader.num_workers = 0
-        loader.persistent_workers = False
         loader.dataset.data_root = str(sketch)
     cfg.train_dataloader.batch_size = 2
     cfg.train_cfg = dict(

@@ -13,7 +13,7 @@ from typing import Dict, List, Sequence, Union
 import torch
 from torch import Tensor, nn
 
-from ..models.posteriors import bayesian_layers
+from ..models.bnl import bayesian_layers
 from ..utils.checkpoints import read_checkpoint, read_state_dict
 from ..utils.files import atomic_path
 

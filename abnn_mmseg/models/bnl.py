@@ -9,7 +9,7 @@ Each class subclasses the layer it replaces, so state-dict keys,
 ``isinstance`` checks and initialization stay what they were.
 """
 import math
-from typing import NamedTuple, Optional, Tuple
+from typing import Dict, NamedTuple, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -266,3 +266,12 @@ def check_alpha(alpha: float) -> None:
         raise ValueError(
             f'alpha={alpha!r} is not a noise level; write a number >= 0 such '
             'as alpha=0.1 (0 is the original network).')
+
+
+def bayesian_layers(model: nn.Module) -> Dict[str, BayesianNorm]:
+    """The BNL layers of a model by name."""
+    return {
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(module, BayesianNorm)
+    }

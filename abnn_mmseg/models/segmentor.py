@@ -12,8 +12,8 @@ from torch import Tensor
 
 from ..uncertainty import DEFAULT_SCORES, StreamingStatistics, check_scores
 from ..uncertainty.scores import compute_scores
+from .bnl import bayesian_layers
 from .convert import convert_norms
-from .posteriors import bayesian_layers
 
 PREDICTIONS = ('posterior_mean', 'centre')
 RESOLUTIONS = ('full', 'decoder')

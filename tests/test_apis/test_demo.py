@@ -7,14 +7,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_demo_ends_with_a_page_and_a_second_run_reuses_it(tmp_path):
-    options = {
-        'train_cfg.max_iters': 2, 'train_cfg.val_interval': 2,
-        'train_dataloader.num_workers': 0, 'val_dataloader.num_workers': 0,
-        'test_dataloader.num_workers': 0, 'num_members': 2,
-        'train_dataloader.persistent_workers': False,
-        'val_dataloader.persistent_workers': False,
-        'test_dataloader.persistent_workers': False
-    }
+    options = {'train_cfg.max_iters': 2, 'num_members': 2}
     counts = dict(train=4, val=2, test_id=2, test_ood=3)
     rows = Demo(tmp_path, ROOT, options, counts).run()
     assert {row['model'] for row in rows} == {'base', 'ABNN'}

@@ -16,7 +16,7 @@ SCOPES = [
 
 def naive_networks(plain, posterior):
     """K deep copies with perturbed gammas, members' tensors loaded."""
-    eps = posterior._draw()
+    eps = posterior.draw()
     for m, member in enumerate(posterior.members or [{}]):
         for draw in range(posterior.draws_per_member):
             network = copy.deepcopy(plain)
@@ -154,11 +154,11 @@ def test_scopes_and_members_share_their_draws():
 
 def test_antithetic_draws_cancel():
     posterior = build(bayesian_config(samples=6)).posterior
-    for eps in posterior._draw().values():
+    for eps in posterior.draw().values():
         assert torch.equal(eps[:, 0::2], -eps[:, 1::2])
     plain = build(bayesian_config(
         samples=6, posterior=dict(antithetic=False))).posterior
-    assert all(eps.sum(1).abs().max() > 0 for eps in plain._draw().values())
+    assert all(eps.sum(1).abs().max() > 0 for eps in plain.draw().values())
 
 
 def test_the_bank_follows_a_training_step():
@@ -198,3 +198,32 @@ def test_predict_leaves_the_model_as_it_was(images):
     model.predict(images)
     assert torch.equal(model(images, mode='tensor'), before)
     assert not any('forward' in vars(m) for m in model.modules())
+
+
+@torch.no_grad()
+def test_networks_one_by_one_without_vmap(images, monkeypatch):
+    expected = build(bayesian_config()).predict(images)[0].uncertainty.entropy
+    monkeypatch.setattr(torch, 'vmap', None)
+    model = build(bayesian_config(
+        posterior=dict(draws_per_pass=1, share_trunk=False)))
+    actual = model.predict(images)[0].uncertainty.entropy
+    assert torch.allclose(actual, expected, atol=1e-6)
+
+
+@torch.no_grad()
+def test_a_model_that_cannot_be_forked_says_so(images):
+    """Adding a forked tensor into a shared one, in place, has no meaning."""
+    model = build(bayesian_config(posterior=dict(scope='decode_head')))
+    forward = model.decode_head.cls_seg
+
+    def in_place(feature):
+        shared = images.new_zeros(len(images), 1, 1, 1)
+        shared += feature.mean((1, 2, 3), keepdim=True)
+        return forward(feature) + shared
+
+    model.decode_head.cls_seg = in_place
+    with pytest.raises(RuntimeError, match="scope='decode_head'.*one by one"):
+        model.predict(images)
+    model.posterior.draws_per_pass = 1
+    model.posterior.share_trunk = False
+    assert model.predict(images)[0].uncertainty.entropy.shape == (1, 32, 48)

@@ -6,7 +6,7 @@ from mmengine.runner import Runner
 from mmseg.registry import HOOKS
 from torch import nn
 
-from ...models.posteriors import bayesian_layers
+from ...models.bnl import bayesian_layers
 
 
 @HOOKS.register_module()

@@ -9,7 +9,7 @@ from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 from mmseg.registry import HOOKS
 
-from ...models.posteriors import bayesian_layers
+from ...models.bnl import bayesian_layers
 
 
 @HOOKS.register_module()

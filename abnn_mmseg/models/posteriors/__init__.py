@@ -1,7 +1,5 @@
 """Posteriors: each yields the networks that answer for one model."""
-from .bank import BNLPosterior, bayesian_layers
+from .bank import BNLPosterior
 from .base import DeterministicPosterior, Posterior
 
-__all__ = [
-    'BNLPosterior', 'DeterministicPosterior', 'Posterior', 'bayesian_layers'
-]
+__all__ = ['BNLPosterior', 'DeterministicPosterior', 'Posterior']

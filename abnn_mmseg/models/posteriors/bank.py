@@ -7,9 +7,10 @@ import torch
 from mmseg.registry import MODELS
 from torch import Tensor, nn
 
-from ..bnl import BayesianNorm, Network, check_alpha
+from ..bnl import BayesianNorm, Network, bayesian_layers, check_alpha
 from ..scopes import Scope, resolve
 from .base import Forward, Networks, Posterior
+from .draws import check_draws, draw_eps
 from .memory import draws_that_fit
 from .sharing import SharedTrunk
 
@@ -47,6 +48,9 @@ class BNLPosterior(Posterior):
             chooses by device, free memory and input size.
         tolerance (float, optional): Stop drawing for an image once the
             standard error of its mean probability is below.
+        share_trunk (bool): Compute what comes before the noise once. False,
+            with ``draws_per_pass=1``, runs one whole network after the
+            other, for models that ``torch.vmap`` cannot run.
     """
 
     def __init__(self,
@@ -58,10 +62,11 @@ class BNLPosterior(Posterior):
                  seed: int = 0,
                  members=None,
                  draws_per_pass: Optional[int] = None,
-                 tolerance: Optional[float] = None) -> None:
+                 tolerance: Optional[float] = None,
+                 share_trunk: bool = True) -> None:
         if alpha is not None:
             check_alpha(alpha)
-        _check_draws(samples, antithetic and noise == 'channel')
+        check_draws(samples, antithetic and noise == 'channel')
         if noise not in NOISES:
             raise ValueError(
                 f'noise={noise!r} is unknown; write one of {NOISES}.')
@@ -77,6 +82,7 @@ class BNLPosterior(Posterior):
         self.member_files = [members] if isinstance(members, str) else members
         self.draws_per_pass = draws_per_pass
         self.tolerance = tolerance
+        self.share_trunk = share_trunk
         self.members: List[Dict[str, Tensor]] = []
         self._built: Optional[Tuple[tuple, Bank]] = None
 
@@ -136,7 +142,7 @@ class BNLPosterior(Posterior):
         """The bank on the model's device, rebuilt when a norm has changed."""
         key = self._fingerprint()
         if self._built is None or self._built[0] != key:
-            self._built = key, self.build(self._draw())
+            self._built = key, self.build(self.draw())
         return self._built[1]
 
     def build(self, eps: Optional[Dict[str, Tensor]]) -> Bank:
@@ -171,21 +177,11 @@ class BNLPosterior(Posterior):
             forking |= {key.rpartition('.')[0] for key in member}
         return [name for name in self.layers if name in forking]
 
-    def _draw(self) -> Dict[str, Tensor]:
+    def draw(self) -> Dict[str, Tensor]:
         """eps of all layers, in scope or not, so scopes share their draws."""
-        generator = torch.Generator().manual_seed(self.seed)
-        members, draws = max(1, len(self.members)), self.draws_per_member
-        pairs = draws // 2 if self.antithetic and draws > 1 else draws
-        eps: Dict[str, List[Tensor]] = {name: [] for name in self.layers}
-        for _ in range(members):
-            for name, layer in self.layers.items():
-                half = torch.randn((pairs, ) + layer.weight.shape,
-                                   generator=generator)
-                if pairs < draws:
-                    # A pair stays together, so stopping early keeps it.
-                    half = torch.stack([half, -half], 1).flatten(0, 1)
-                eps[name].append(half)
-        return {name: torch.stack(values) for name, values in eps.items()}
+        shapes = {n: layer.weight.shape for n, layer in self.layers.items()}
+        return draw_eps(shapes, max(1, len(self.members)),
+                        self.draws_per_member, self.antithetic, self.seed)
 
     def _fingerprint(self) -> tuple:
         """Changes whenever an optimizer, a load or a move touches a norm."""
@@ -207,9 +203,8 @@ class BNLPosterior(Posterior):
         if self.tolerance is not None:
             # Ask after each antithetic pair whether it was enough.
             step = min(step, 2)
-        trunk = SharedTrunk(self.model, (self.layers[n] for n in bank))
-
-        many = torch.vmap(partial(self._run, forward, vmapped=True), (0, None))
+        trunk = SharedTrunk(
+            self.model, [self.layers[n] for n in bank], self.share_trunk)
         for start in range(0, count, step):
             stop = min(start + step, count)
             with trunk.one_pass():
@@ -217,7 +212,8 @@ class BNLPosterior(Posterior):
                     chunk = _slice(bank, start)
                     yield lambda x, c=chunk: self._run(forward, c, x)[None]
                 else:
-                    yield partial(many, _slice(bank, slice(start, stop)))
+                    chunk = _slice(bank, slice(start, stop))
+                    yield partial(self._run_many, forward, chunk)
 
     def _element_networks(self, forward: Forward) -> Iterator[Networks]:
         """Fresh noise in every pixel of every layer, one pass a draw."""
@@ -233,6 +229,25 @@ class BNLPosterior(Posterior):
             with _seeded(self.seed + k, self.model):
                 yield lambda x, c=chunk: self._run(
                     forward, c, x, noise='element')[None]
+
+    def _run_many(self, forward: Forward, chunk: Dict[str, tuple],
+                  images: Tensor) -> Tensor:
+        run = partial(self._run, forward, vmapped=True)
+        try:
+            return torch.vmap(run, (0, None))(chunk, images)
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            if 'out of memory' in reason or "can't allocate" in reason:
+                raise RuntimeError(
+                    f'out of memory with {len(next(iter(chunk.values()))[0])}'
+                    ' networks in one pass; write a smaller draws_per_pass '
+                    'in the posterior, or test with sliding windows.'
+                ) from error
+            raise RuntimeError(
+                f'with scope={self.scope!r} the model cannot be forked into '
+                f'several networks ({reason}); write draws_per_pass=1, '
+                'share_trunk=False in the posterior to run them one by one.'
+            ) from error
 
     def _run(self, forward: Forward, chunk: Dict[str, tuple], images: Tensor,
              **state) -> Tensor:
@@ -253,15 +268,6 @@ class BNLPosterior(Posterior):
             for name in chunk:
                 self.layers[name].network = None
                 self.layers[name].noise = before[name]
-
-
-def bayesian_layers(model: nn.Module) -> Dict[str, BayesianNorm]:
-    """The BNL layers of a model by name."""
-    return {
-        name: module
-        for name, module in model.named_modules()
-        if isinstance(module, BayesianNorm)
-    }
 
 
 def _tensors_of(layer: BayesianNorm, name: str,
@@ -289,13 +295,3 @@ def _seeded(seed: int, model: nn.Module):
     with torch.random.fork_rng(devices):
         torch.manual_seed(seed)
         yield
-
-
-def _check_draws(samples: int, paired: bool) -> None:
-    if not isinstance(samples, int) or samples < 1:
-        raise ValueError(f'samples={samples!r} is not a number of draws; '
-                         'write a positive integer such as samples=8.')
-    if paired and samples > 1 and samples % 2:
-        raise ValueError(
-            f'samples={samples} is odd, but antithetic draws come in pairs; '
-            f'write samples={samples + 1} or antithetic=False.')

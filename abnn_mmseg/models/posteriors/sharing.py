@@ -23,6 +23,7 @@ class SharedTrunk:
     Args:
         model (nn.Module): The segmentor.
         forking (Iterable[nn.Module]): The layers that differ by network.
+        enabled (bool): False shares nothing.
         max_bytes (int): Remember no more than this; what is not remembered
             is computed again. Defaults to 2 GiB.
     """
@@ -30,9 +31,12 @@ class SharedTrunk:
     def __init__(self,
                  model: nn.Module,
                  forking: Iterable[nn.Module],
+                 enabled: bool = True,
                  max_bytes: int = MAX_BYTES) -> None:
-        self.candidates = _largest_without(model, set(forking))
-        self.learned = False
+        self.candidates = (
+            _largest_without(model, set(forking)) if enabled else [])
+        # Whether all that can be shared is known.
+        self.learned = not enabled
         self._memory: Dict[Tuple[nn.Module, int], _Output] = {}
         self._budget = max_bytes
 

@@ -17,10 +17,10 @@ test_pipeline = [
     dict(type='PackAnomalyInputs'),
 ]
 
+# Two cores have none to spare for loading.
 train_dataloader = dict(
     batch_size=4,
-    num_workers=2,
-    persistent_workers=True,
+    num_workers=0,
     sampler=dict(type='InfiniteSampler', shuffle=True),
     dataset=dict(
         type=dataset_type,
@@ -29,8 +29,7 @@ train_dataloader = dict(
         pipeline=train_pipeline))
 val_dataloader = dict(
     batch_size=1,
-    num_workers=2,
-    persistent_workers=True,
+    num_workers=0,
     sampler=dict(type='DefaultSampler', shuffle=False),
     dataset=dict(
         type=dataset_type,
@@ -40,8 +39,7 @@ val_dataloader = dict(
 # In-distribution test: test_dataloader.dataset.split='test_id'.
 test_dataloader = dict(
     batch_size=1,
-    num_workers=2,
-    persistent_workers=True,
+    num_workers=0,
     sampler=dict(type='DefaultSampler', shuffle=False),
     dataset=dict(
         type=dataset_type,

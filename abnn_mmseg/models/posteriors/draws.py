@@ -1,0 +1,44 @@
+"""The noise of a posterior: all draws of all members, from one seed."""
+from typing import Dict, List
+
+import torch
+from torch import Size, Tensor
+
+
+def draw_eps(shapes: Dict[str, Size], members: int, draws: int,
+             antithetic: bool, seed: int) -> Dict[str, Tensor]:
+    """Standard normal noise ``[M, L, *shape]`` for each layer.
+
+    It is made on the CPU, so every device sees the same, and member by
+    member, so another member does not change the draws of those before.
+
+    Args:
+        shapes (dict): Shape of gamma by layer.
+        members (int): M.
+        draws (int): L.
+        antithetic (bool): Draw l + 1 is the opposite of draw l, for even l.
+        seed (int): The seed.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    paired = antithetic and draws > 1
+    eps: Dict[str, List[Tensor]] = {name: [] for name in shapes}
+    for _ in range(members):
+        for name, shape in shapes.items():
+            count = draws // 2 if paired else draws
+            noise = torch.randn((count, *shape), generator=generator)
+            if paired:
+                # Pairs stay together, so stopping early keeps them whole.
+                noise = torch.stack([noise, -noise], 1).flatten(0, 1)
+            eps[name].append(noise)
+    return {name: torch.stack(values) for name, values in eps.items()}
+
+
+def check_draws(samples: int, paired: bool) -> None:
+    """Refuse a number of draws that cannot be drawn."""
+    if not isinstance(samples, int) or samples < 1:
+        raise ValueError(f'samples={samples!r} is not a number of draws; '
+                         'write a positive integer such as samples=8.')
+    if paired and samples > 1 and samples % 2:
+        raise ValueError(
+            f'samples={samples} is odd, but antithetic draws come in pairs; '
+            f'write samples={samples + 1} or antithetic=False.')
