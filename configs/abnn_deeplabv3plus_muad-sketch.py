@@ -1,6 +1,6 @@
 # ABNN on MUAD-sketch: three members in about a minute on two CPU cores.
-_base_ = './deeplabv3plus_r18-d16_1xb4-800_muad-sketch-128x256.py'
-load_from = 'work_dirs/deeplabv3plus_r18-d16_1xb4-800_muad-sketch-128x256/iter_800.pth'  # noqa: E501
+_base_ = './deeplabv3plus_r18-d16_1xb4-1100_muad-sketch-128x256.py'
+load_from = 'work_dirs/deeplabv3plus_r18-d16_1xb4-1100_muad-sketch-128x256/iter_1100.pth'  # noqa: E501
 num_members = 3
 model = dict(
     type='BayesianEncoderDecoder',

@@ -18,12 +18,12 @@ from .inferencer import ABNNInferencer
 from .overview import write_overview
 from .result import MapResult
 
-BASE = 'configs/deeplabv3plus_r18-d16_1xb4-800_muad-sketch-128x256.py'
+BASE = 'configs/deeplabv3plus_r18-d16_1xb4-1100_muad-sketch-128x256.py'
 ABNN = 'configs/abnn_deeplabv3plus_muad-sketch.py'
 SCORES = dict(base=('msp', 'entropy'),
               ABNN=('msp', 'entropy', 'mutual_information'))
 
-COUNTS = dict(train=400, val=30, test_id=40, test_ood=50)
+COUNTS = dict(train=400, val=20, test_id=30, test_ood=50)
 MAPS = ('entropy', 'mutual_information', 'base: entropy')
 
 
