@@ -4,9 +4,7 @@ load_from = 'work_dirs/deeplabv3plus_r18-d16_1xb4-1100_muad-sketch-128x256/iter_
 num_members = 3
 model = dict(
     type='BayesianEncoderDecoder',
-    # Enough noise to find unknown objects; the class map is the members'.
-    posterior=dict(type='BNLPosterior', alpha=0.2, samples=4),
-    prediction='centre',
+    posterior=dict(type='BNLPosterior', alpha=0.1, samples=4),
     decode_head=dict(
         loss_decode=dict(
             _delete_=True,

@@ -10,13 +10,13 @@ from .result import MapResult
 from .writers.colours import colourise, palette_table
 
 TITLE_HEIGHT = 26
-ANOMALY = (255, 0, 80)
+ANOMALY = (255, 255, 255)
 
 
 def write_overview(path: Union[str, Path], results: Sequence[MapResult],
                    palette: Sequence, columns: Sequence[str],
-                   zoom: int = 2) -> None:
-    """Write image, ground truth (anomalies marked), prediction and maps.
+                   zoom: int = 1) -> None:
+    """Write image, ground truth (anomalies white), prediction and maps.
 
     A map has one scale for all rows, up to its largest value in them; maps
     of one score by two models (``'base: entropy'``) share it.
