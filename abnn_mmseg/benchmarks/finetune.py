@@ -1,7 +1,6 @@
 """Cost of fine-tuning the norms only, against the whole network."""
 import argparse
 import multiprocessing
-import resource
 import statistics
 import time
 from typing import Dict, List
@@ -16,6 +15,7 @@ from torch import nn
 
 from ..engine.loading import bayesian_model_cfg
 from ..utils.console import progress
+from .memory import peak_resident_mb
 
 WAYS = ('norms', 'full')
 
@@ -109,7 +109,7 @@ def peak_mb(args: argparse.Namespace, way: str) -> float:
         trainee.step()
     if args.device != 'cpu':
         return torch.cuda.max_memory_allocated(args.device) / 2**20
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return peak_resident_mb()
 
 
 def _in_process(function, *arguments):

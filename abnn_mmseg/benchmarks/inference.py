@@ -2,7 +2,6 @@
 import argparse
 import copy
 import multiprocessing
-import resource
 import statistics
 import time
 from typing import Callable, Dict, List
@@ -18,6 +17,7 @@ from ..engine.members import load_base
 from ..models.posteriors import BNLPosterior, DeterministicPosterior
 from ..uncertainty import StreamingStatistics
 from ..utils.console import progress
+from .memory import peak_resident_mb
 
 SCOPES = ('all', 'decode_head', 'late')
 ERROR_DRAWS = (2, 4, 8, 16, 32, 64)
@@ -148,7 +148,7 @@ def _peak(args: argparse.Namespace, draws: int) -> float:
         predict(model, images, attached(model, draws))
     if args.device != 'cpu':
         return torch.cuda.max_memory_allocated(args.device) / 2**20
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return peak_resident_mb()
 
 
 def bank_mb(model: nn.Module, members: int, samples: int) -> float:

@@ -1,6 +1,6 @@
 """Segmentors whose predictions carry per-pixel uncertainty."""
 from functools import partial
-from typing import List, Optional, Sequence, Tuple, Union
+from typing import Callable, List, Optional, Sequence, Tuple, Union
 
 import torch
 from mmengine.structures import PixelData
@@ -101,9 +101,11 @@ class BayesianSegmentor:
         centres = draws
         if self.prediction == 'centre':
             centres = self._stream(self.posterior.centre, inputs, metas)
-        for sample, drawn, centre in zip(data_samples, draws, centres):
-            self._set_prediction(sample, centre.probability)
-            self._set_uncertainty(sample, drawn)
+        for sample, drawn, centre, meta in zip(data_samples, draws, centres,
+                                               metas):
+            full = partial(self._at_full, inputs.shape[2:], meta)
+            self._set_prediction(sample, full(centre.probability))
+            self._set_uncertainty(sample, drawn, full)
         return data_samples
 
     def _predict_plain(self, inputs, data_samples):
@@ -114,7 +116,7 @@ class BayesianSegmentor:
             # A sigmoid head's seg_logits are probabilities already.
             statistics.update(
                 (logits.logit() if self.out_channels == 1 else logits)[None])
-            self._set_uncertainty(sample, statistics)
+            self._set_uncertainty(sample, statistics, lambda maps: maps)
         return data_samples
 
     def _stream(self, networks, inputs: Tensor,
@@ -136,10 +138,6 @@ class BayesianSegmentor:
                 ]
                 if not active:
                     break
-        if self.resolution == 'decoder':
-            for statistic, meta in zip(statistics, metas):
-                statistic.apply(
-                    partial(self._from_decoder, inputs.shape[2:], meta))
         return statistics
 
     def _logits(self, metas: List[dict], images: Tensor) -> Tensor:
@@ -169,10 +167,14 @@ class BayesianSegmentor:
             return logits
         return self._to_image(logits, meta)
 
-    def _from_decoder(self, size: tuple, meta: dict, maps: Tensor) -> Tensor:
+    def _at_full(self, size: tuple, meta: dict, maps: Tensor) -> Tensor:
+        """Maps ``[C, h, w]`` at the image's resolution."""
+        if self.resolution == 'full':
+            return maps
         maps = resize(
-            maps, size, mode='bilinear', align_corners=self.align_corners)
-        return self._to_image(maps, meta)
+            maps[None], size, mode='bilinear',
+            align_corners=self.align_corners)
+        return self._to_image(maps, meta)[0]
 
     def _to_image(self, maps: Tensor, meta: dict) -> Tensor:
         """Undo padding, flip and resizing, as mmseg's post-processing."""
@@ -202,11 +204,14 @@ class BayesianSegmentor:
                 pred_sem_seg=PixelData(data=labels)))
 
     def _set_uncertainty(self, sample: SegDataSample,
-                         statistics: StreamingStatistics) -> None:
+                         statistics: StreamingStatistics,
+                         full: Callable[[Tensor], Tensor]) -> None:
+        # Scores before resizing: an entropy of interpolated probabilities
+        # would show edges of classes as disagreement.
         maps = compute_scores(statistics, self.scores)
         sample.set_data(
             dict(uncertainty=PixelData(
-                **{name: map_[None] for name, map_ in maps.items()})))
+                **{name: full(map_[None]) for name, map_ in maps.items()})))
         sample.set_metainfo(dict(draws=statistics.count))
 
 

@@ -3,7 +3,7 @@
 Nothing keeps K probability maps: the state is one mean probability and four
 scalar maps, whatever K is.
 """
-from typing import Callable, Dict
+from typing import Dict
 
 import torch
 from torch import Tensor
@@ -78,11 +78,3 @@ class StreamingStatistics:
         variance = self.second_moment - self.probability.square().sum(0)
         error = (variance.clamp_min(0) / self.count).sqrt().mean()
         return error.item() < tolerance
-
-    def apply(self, function: Callable[[Tensor], Tensor]) -> None:
-        """Transform all maps, given as ``[1, C, H, W]``; e.g. resize."""
-        for name, total in self._sums.items():
-            channels = total if total.dim() == 3 else total[None]
-            result = function(channels[None])
-            self._sums[name] = result.reshape(total.shape[:-2] +
-                                              result.shape[-2:])
