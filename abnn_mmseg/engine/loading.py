@@ -59,7 +59,8 @@ def build_segmentor(cfg: Config,
         cfg (Config): Its ``load_from`` is the base if the checkpoints are
             member files only.
         checkpoints (str | Sequence[str]): The base and member files in any
-            order, or one full checkpoint.
+            order, or one full checkpoint. Without member files, those that
+            the posterior's ``members`` names are used.
         device (str, optional): Where to put it.
     """
     init_default_scope(cfg.get('default_scope', 'mmseg'))
@@ -76,6 +77,7 @@ def build_segmentor(cfg: Config,
             'and any number of member files.')
     model = MODELS.build(bayesian_model_cfg(cfg))
     load_base(model, full[0])
+    members = members or getattr(model.posterior, 'member_files', None)
     if members:
         if not hasattr(model.posterior, 'set_members'):
             raise ValueError(

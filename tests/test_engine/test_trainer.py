@@ -57,6 +57,13 @@ def test_only_norm_parameters_change(trained, base):
             assert torch.equal(value, own[name]), name
 
 
+def test_the_config_may_name_the_members(trained, base):
+    folder, _ = trained
+    cfg = abnn_config(folder, folder, base)
+    cfg.model.posterior.members = str(folder / 'members.pth')
+    assert len(build_segmentor(cfg, base).posterior) == 3 * 2
+
+
 def test_members_differ_in_prior_seed_and_weights(trained):
     folder, _ = trained
     metas = [m['meta'] for m in states(folder)]
