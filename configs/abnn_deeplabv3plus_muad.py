@@ -1,5 +1,8 @@
 # The paper's job: DeepLabv3+ R50 on MUAD turned Bayesian after the fact.
-_base_ = './deeplabv3plus_r50-d8_1xb16-50e_muad-768x768.py'
+_base_ = [
+    './deeplabv3plus_r50-d8_1xb16-50e_muad-768x768.py',
+    './_base_/schedules/abnn_sgd_poly.py'
+]
 load_from = 'work_dirs/deeplabv3plus_r50-d8_1xb16-50e_muad-768x768/iter_10700.pth'  # noqa: E501
 num_members = 3
 random_prior = dict(
@@ -10,12 +13,8 @@ model = dict(
     posterior=dict(type='BNLPosterior', alpha=0.1, samples=4),
     decode_head=dict(loss_decode=random_prior),
     auxiliary_head=dict(loss_decode=dict(random_prior, loss_weight=0.4)))
-# MAP: weight decay w is a Gaussian prior on gamma and beta whose variance is
-# 1 / (N * w) for a loss that is a mean over N pixels.
 optim_wrapper = dict(
-    optimizer=dict(lr=2e-3, nesterov=True, weight_decay=1e-4))
-param_scheduler = [
-    dict(type='PolyLR', eta_min=1e-5, power=0.9, end=800, by_epoch=False)
-]
+    _delete_=True, type='OptimWrapper', optimizer=_base_.abnn_optimizer)
+param_scheduler = [dict(_base_.abnn_decay, eta_min=1e-5, end=800)]
 train_cfg = dict(max_iters=800, val_interval=800)
 default_hooks = dict(checkpoint=dict(interval=200, max_keep_ckpts=1))
