@@ -2,12 +2,20 @@
 from .bnl import BNL, BNLGN, BNLIN, BNLLN, BayesianNorm
 from .convert import ConversionReport, convert_norms
 from .losses import RandomPriorCrossEntropyLoss
-from .posteriors import BNLPosterior, DeterministicPosterior, Posterior
+from .posteriors import (
+    BNLPosterior,
+    DeterministicPosterior,
+    DropoutPosterior,
+    EnsemblePosterior,
+    Posterior,
+    TTAPosterior,
+)
 from .segmentor import BayesianCascadeEncoderDecoder, BayesianEncoderDecoder
 
 __all__ = [
     'BNL', 'BNLGN', 'BNLIN', 'BNLLN', 'BNLPosterior',
     'BayesianCascadeEncoderDecoder', 'BayesianEncoderDecoder', 'BayesianNorm',
-    'ConversionReport', 'DeterministicPosterior', 'Posterior',
-    'RandomPriorCrossEntropyLoss', 'convert_norms'
+    'ConversionReport', 'DeterministicPosterior', 'DropoutPosterior',
+    'EnsemblePosterior', 'Posterior', 'RandomPriorCrossEntropyLoss',
+    'TTAPosterior', 'convert_norms'
 ]

@@ -30,15 +30,19 @@ def safe_globals():
     ])
 
 
-def read_checkpoint(path: Union[str, Path]) -> dict:
-    """The content of a checkpoint on the CPU, or a sentence."""
+def read_checkpoint(path: Union[str, Path], mmap: bool = False) -> dict:
+    """The content of a checkpoint on the CPU, or a sentence.
+
+    With ``mmap`` its tensors stay in the file until they are used.
+    """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(
             f'{path} does not exist; give a checkpoint or member file.')
     try:
         with safe_globals():
-            content = torch.load(path, map_location='cpu', weights_only=True)
+            content = torch.load(
+                path, map_location='cpu', weights_only=True, mmap=mmap)
     except Exception as error:  # torch raises whatever the bytes provoke
         raise ValueError(
             f'{path} cannot be read as a checkpoint '
@@ -52,11 +56,21 @@ def read_checkpoint(path: Union[str, Path]) -> dict:
 
 def read_state_dict(path: Union[str, Path]) -> dict:
     """The weights in a checkpoint, in float32, without DDP's prefix."""
-    content = read_checkpoint(path)
+    return {
+        key: value.float() if value.is_floating_point() else value
+        for key, value in _state_dict(read_checkpoint(path)).items()
+    }
+
+
+def map_state_dict(path: Union[str, Path]) -> dict:
+    """The weights in a checkpoint, in their types, left in the file."""
+    return _state_dict(read_checkpoint(path, mmap=True))
+
+
+def _state_dict(content: dict) -> dict:
     state = content.get('state_dict', content)
     return {
-        key.removeprefix('module.'):
-        value.float() if value.is_floating_point() else value
+        key.removeprefix('module.'): value
         for key, value in state.items() if isinstance(value, torch.Tensor)
     }
 

@@ -9,17 +9,16 @@ from torch import Tensor, nn
 
 from ..bnl import BayesianNorm, Network, bayesian_layers, check_alpha
 from ..scopes import Scope, resolve
-from .base import Forward, Networks, Posterior
+from .base import Forward, Networks
 from .draws import check_draws, draw_eps
-from .memory import draws_that_fit
-from .sharing import SharedTrunk
+from .forking import ForkingPosterior
 
 NOISES = ('channel', 'element')
 Bank = Dict[str, Network]
 
 
 @MODELS.register_module()
-class BNLPosterior(Posterior):
+class BNLPosterior(ForkingPosterior):
     """K = M x L networks that differ only in their norms' affine step.
 
     In eval, layer c of network k = (m, l) is ``x * scale[k] + shift[k]`` with
@@ -44,13 +43,7 @@ class BNLPosterior(Posterior):
         antithetic (bool): Draw pairs (eps, -eps). Defaults to True.
         seed (int): Seed of the draws.
         members (str | Sequence[str], optional): Member files to load.
-        draws_per_pass (int, optional): Networks in one batched pass. None
-            chooses by device, free memory and input size.
-        tolerance (float, optional): Stop drawing for an image once the
-            standard error of its mean probability is below.
-        share_trunk (bool): Compute what comes before the noise once. False,
-            with ``draws_per_pass=1``, runs one whole network after the
-            other, for models that ``torch.vmap`` cannot run.
+        **kwargs: How to run them, see :class:`ForkingPosterior`.
     """
 
     def __init__(self,
@@ -61,18 +54,14 @@ class BNLPosterior(Posterior):
                  antithetic: bool = True,
                  seed: int = 0,
                  members=None,
-                 draws_per_pass: Optional[int] = None,
-                 tolerance: Optional[float] = None,
-                 share_trunk: bool = True) -> None:
+                 **kwargs) -> None:
+        super().__init__(**kwargs)
         if alpha is not None:
             check_alpha(alpha)
         check_draws(samples, antithetic and noise == 'channel')
         if noise not in NOISES:
             raise ValueError(
                 f'noise={noise!r} is unknown; write one of {NOISES}.')
-        if draws_per_pass is not None and draws_per_pass < 1:
-            raise ValueError(f'draws_per_pass={draws_per_pass} must be at '
-                             'least 1, or None to choose by memory.')
         self.alpha = alpha
         self.samples = samples
         self.scope = scope
@@ -80,9 +69,6 @@ class BNLPosterior(Posterior):
         self.antithetic = antithetic
         self.seed = seed
         self.member_files = [members] if isinstance(members, str) else members
-        self.draws_per_pass = draws_per_pass
-        self.tolerance = tolerance
-        self.share_trunk = share_trunk
         self.members: List[Dict[str, Tensor]] = []
         self._built: Optional[Tuple[tuple, Bank]] = None
 
@@ -111,6 +97,7 @@ class BNLPosterior(Posterior):
         No members means one: the norms the model has right now.
         """
         self.members = members
+        self._built = None
 
     def __len__(self) -> int:
         return max(1, len(self.members)) * self.draws_per_member
@@ -172,10 +159,11 @@ class BNLPosterior(Posterior):
 
     def _forking(self) -> List[str]:
         """Layers in scope, and those in which the members differ."""
-        forking = set(self.in_scope)
-        for member in self.members:
-            forking |= {key.rpartition('.')[0] for key in member}
-        return [name for name in self.layers if name in forking]
+        return [
+            name for name, layer in self.layers.items()
+            if name in self.in_scope or any(
+                _differs(layer, name, member) for member in self.members)
+        ]
 
     def draw(self) -> Dict[str, Tensor]:
         """eps of all layers, in scope or not, so scopes share their draws."""
@@ -198,22 +186,9 @@ class BNLPosterior(Posterior):
 
     def _bank_networks(self, bank: Bank, forward: Forward,
                        inputs: Tensor) -> Iterator[Networks]:
-        count = len(next(iter(bank.values())).scale)
-        step = self.draws_per_pass or draws_that_fit(inputs)
-        if self.tolerance is not None:
-            # Ask after each antithetic pair whether it was enough.
-            step = min(step, 2)
-        trunk = SharedTrunk(
-            self.model, [self.layers[n] for n in bank], self.share_trunk)
-        for start in range(0, count, step):
-            stop = min(start + step, count)
-            with trunk.one_pass():
-                if stop - start == 1 and trunk.learned:
-                    chunk = _slice(bank, start)
-                    yield lambda x, c=chunk: self._run(forward, c, x)[None]
-                else:
-                    chunk = _slice(bank, slice(start, stop))
-                    yield partial(self._run_many, forward, chunk)
+        return self.forked(
+            partial(self._run, forward), _slice(bank, slice(None)),
+            [self.layers[name] for name in bank], inputs)
 
     def _element_networks(self, forward: Forward) -> Iterator[Networks]:
         """Fresh noise in every pixel of every layer, one pass a draw."""
@@ -229,25 +204,6 @@ class BNLPosterior(Posterior):
             with _seeded(self.seed + k, self.model):
                 yield lambda x, c=chunk: self._run(
                     forward, c, x, noise='element')[None]
-
-    def _run_many(self, forward: Forward, chunk: Dict[str, tuple],
-                  images: Tensor) -> Tensor:
-        run = partial(self._run, forward, vmapped=True)
-        try:
-            return torch.vmap(run, (0, None))(chunk, images)
-        except RuntimeError as error:
-            reason = str(error).splitlines()[0]
-            if 'out of memory' in reason or "can't allocate" in reason:
-                raise RuntimeError(
-                    f'out of memory with {len(next(iter(chunk.values()))[0])}'
-                    ' networks in one pass; write a smaller draws_per_pass '
-                    'in the posterior, or test with sliding windows.'
-                ) from error
-            raise RuntimeError(
-                f'with scope={self.scope!r} the model cannot be forked into '
-                f'several networks ({reason}); write draws_per_pass=1, '
-                'share_trunk=False in the posterior to run them one by one.'
-            ) from error
 
     def _run(self, forward: Forward, chunk: Dict[str, tuple], images: Tensor,
              **state) -> Tensor:
@@ -278,6 +234,16 @@ def _tensors_of(layer: BayesianNorm, name: str,
         key: member.get(f'{name}.{key}', value).to(value.device)
         for key, value in tensors.items() if value is not None
     }
+
+
+def _differs(layer: BayesianNorm, name: str,
+             member: Dict[str, Tensor]) -> bool:
+    """Whether a member's layer is another one than the model's."""
+    own = _tensors_of(layer, name, {})
+    return any(
+        not torch.equal(value, own[key])
+        for key, value in _tensors_of(layer, name, member).items()
+        if value.is_floating_point())
 
 
 def _slice(bank: Bank, which) -> Dict[str, tuple]:

@@ -1,0 +1,156 @@
+"""MC dropout: networks that lack some of their channels."""
+from contextlib import contextmanager
+from functools import partial
+from typing import Dict, Iterator, Optional, Tuple
+
+import numpy as np
+import torch
+from mmseg.registry import MODELS
+from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
+
+from ..scopes import Scope, select
+from .base import Forward, Networks
+from .draws import check_draws
+from .forking import ForkingPosterior
+
+
+@MODELS.register_module()
+class DropoutPosterior(ForkingPosterior):
+    """K networks, each with its own channels dropped (Gal & Ghahramani).
+
+    After module s of network k, channel c of every image is
+
+        y * mask[k, s, c] / (1 - p),   mask ~ Bernoulli(1 - p),
+
+    that is ``nn.Dropout2d``, with masks drawn once from ``seed`` on the CPU
+    and used for every image, window and frame: a draw is a network.
+
+    Args:
+        modules (str | Sequence[str]): ``'head'``, the dropout layers that
+            the decode head has; or names or patterns of modules after which
+            to drop, such as ``['backbone.layer3', 'backbone.layer4']``.
+            Defaults to ``'head'``.
+        rate (float, optional): The probability p to drop a channel. None
+            keeps the rate of each dropout layer; other modules have none.
+        samples (int): Networks K. Defaults to 8.
+        seed (int): Seed of the masks.
+        **kwargs: How to run them, see :class:`ForkingPosterior`.
+    """
+
+    fork_option = 'modules'
+
+    def __init__(self,
+                 modules: Scope = 'head',
+                 rate: Optional[float] = None,
+                 samples: int = 8,
+                 seed: int = 0,
+                 **kwargs) -> None:
+        super().__init__(**kwargs)
+        check_draws(samples, paired=False)
+        if rate is not None and not 0 <= rate < 1:
+            raise ValueError(f'rate={rate!r} of DropoutPosterior is not a '
+                             'probability; write a number in 0 <= rate < 1.')
+        self.modules = modules
+        self.rate = rate
+        self.samples = samples
+        self.seed = seed
+        self._masks: Dict[Tuple[str, int], Tensor] = {}
+
+    def attach(self, model: nn.Module) -> None:
+        super().attach(model)
+        sites = self._find(model)
+        rates = {name: self._rate(name, site) for name, site in sites.items()}
+        self.rates = {name: rate for name, rate in rates.items() if rate}
+        self.sites = {name: sites[name] for name in self.rates}
+
+    def _find(self, model: nn.Module) -> Dict[str, nn.Module]:
+        modules = dict(model.named_modules())
+        layers = [n for n, m in modules.items() if isinstance(m, _DropoutNd)]
+        if self.modules == 'head':
+            names = select(layers, 'decode_head')
+        else:
+            names = [n for n in _tops(modules, self.modules) if n]
+        if not names:
+            raise ValueError(
+                f'modules={self.modules!r} of DropoutPosterior matches '
+                "nothing in the model; write 'head' if the decode head has "
+                'a dropout_ratio, or module names such as '
+                f'{", ".join(list(_tops(modules, "backbone.*"))[-3:])}.')
+        return {name: modules[name] for name in names}
+
+    def _rate(self, name: str, site: nn.Module) -> float:
+        if self.rate is not None:
+            return self.rate
+        if isinstance(site, _DropoutNd):
+            return site.p
+        raise ValueError(
+            f'{name} is no dropout layer, so DropoutPosterior does not know '
+            'how much to drop after it; write rate=0.1, say.')
+
+    def __len__(self) -> int:
+        return 1 if self.is_model else self.samples
+
+    @property
+    def is_model(self) -> bool:
+        return not self.sites
+
+    def networks(self, forward: Forward, inputs: Tensor) -> Iterator[Networks]:
+        if self.is_model:
+            return self.centre(forward, inputs)
+        numbers = torch.arange(self.samples, device=inputs.device)
+        return self.forked(
+            partial(self._run, forward), numbers, self.sites.values(), inputs)
+
+    def _run(self, forward: Forward, number: Tensor, images: Tensor,
+             vmapped: bool = False) -> Tensor:
+        with self._dropping(number):
+            return forward(images)
+
+    @contextmanager
+    def _dropping(self, number: Tensor):
+        """For the time of a pass, the model is that network."""
+        handles = [
+            site.register_forward_hook(partial(self._drop, name, number))
+            for name, site in self.sites.items()
+        ]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _drop(self, name: str, number: Tensor, module: nn.Module, arguments,
+              output: Tensor) -> Tensor:
+        if not isinstance(output, Tensor) or output.dim() not in (3, 4):
+            raise ValueError(
+                f'{name} does not give one tensor of features, so nothing '
+                'can be dropped after it; name modules inside it.')
+        # Feature maps are [B, C, H, W], tokens [B, N, C].
+        channel = 1 if output.dim() == 4 else 2
+        mask = self.mask(name, output.shape[channel]).to(output)[number]
+        shape = [1] * output.dim()
+        shape[channel] = -1
+        return output * mask.reshape(shape)
+
+    def mask(self, name: str, channels: int) -> Tensor:
+        """Factors of a module's channels in all networks, ``[K, C]``."""
+        key = name, channels
+        if key not in self._masks:
+            site = list(self.sites).index(name)
+            kept = 1 - self.rates[name]
+            # Not torch's generator: vmap, which is at work, forbids it.
+            noise = np.random.default_rng([self.seed, site]).random(
+                (self.samples, channels), np.float32)
+            self._masks[key] = torch.from_numpy(
+                (noise < kept).astype(np.float32) / np.float32(kept))
+        return self._masks[key]
+
+
+def _tops(modules: Dict[str, nn.Module], patterns: Scope) -> Dict[str, None]:
+    """Names that match, without those inside another that matches."""
+    names = select(modules, patterns)
+    return {
+        n: None for n in names
+        if not any(n.startswith(f'{other}.') for other in names)
+    }

@@ -1,0 +1,91 @@
+"""Posteriors whose networks part ways inside one model."""
+from functools import partial
+from typing import Any, Callable, Iterable, Iterator, Optional
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map
+
+from .base import Networks, Posterior
+from .memory import draws_that_fit
+from .sharing import SharedTrunk
+
+
+class ForkingPosterior(Posterior):
+    """K networks that share the model up to the layers that fork.
+
+    Args:
+        draws_per_pass (int, optional): Networks in one batched pass. None
+            chooses by device, free memory and input size.
+        tolerance (float, optional): Stop drawing for an image once the
+            standard error of its mean probability is below.
+        share_trunk (bool): Compute what comes before the fork once. False,
+            with ``draws_per_pass=1``, runs one whole network after the
+            other, for models that ``torch.vmap`` cannot run.
+    """
+
+    # What the user wrote that decides where networks fork.
+    fork_option = 'scope'
+
+    def __init__(self,
+                 draws_per_pass: Optional[int] = None,
+                 tolerance: Optional[float] = None,
+                 share_trunk: bool = True) -> None:
+        if draws_per_pass is not None and draws_per_pass < 1:
+            raise ValueError(f'draws_per_pass={draws_per_pass} must be at '
+                             'least 1, or None to choose by memory.')
+        self.draws_per_pass = draws_per_pass
+        self.tolerance = tolerance
+        self.share_trunk = share_trunk
+
+    def forked(self, run: Callable, values: Any,
+               forking: Iterable[nn.Module],
+               inputs: Tensor) -> Iterator[Networks]:
+        """Yield the networks in chunks, the trunk computed once.
+
+        Args:
+            run (Callable): ``run(value, images, vmapped=False)``, the logits
+                of the network that ``value`` says.
+            values (Any): The values of all K networks: tensors ``[K, ...]``
+                in dicts, tuples or alone.
+            forking (Iterable[nn.Module]): Modules that differ by network.
+            inputs (Tensor): Images of the size the networks will see.
+        """
+        count = len(tree_leaves(values)[0])
+        step = self.draws_per_pass or draws_that_fit(inputs)
+        if self.tolerance is not None:
+            # Ask after each antithetic pair whether it was enough.
+            step = min(step, 2)
+        trunk = SharedTrunk(self.model, forking, self.share_trunk)
+        for start in range(0, count, step):
+            stop = min(start + step, count)
+            with trunk.one_pass():
+                if stop - start == 1 and trunk.learned:
+                    value = _slice(values, start)
+                    yield lambda x, v=value: run(v, x)[None]
+                else:
+                    value = _slice(values, slice(start, stop))
+                    yield partial(self._run_many, run, value)
+
+    def _run_many(self, run: Callable, values: Any, images: Tensor) -> Tensor:
+        run = partial(run, vmapped=True)
+        try:
+            return torch.vmap(run, (0, None))(values, images)
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            if 'out of memory' in reason or "can't allocate" in reason:
+                raise RuntimeError(
+                    f'out of memory with {len(tree_leaves(values)[0])} '
+                    'networks in one pass; write a smaller draws_per_pass '
+                    'in the posterior, or test with sliding windows.'
+                ) from error
+            where = f'{self.fork_option}={getattr(self, self.fork_option)!r}'
+            raise RuntimeError(
+                f'with {where} the model cannot be forked into several '
+                f'networks ({reason}); write draws_per_pass=1, '
+                'share_trunk=False in the posterior to run them one by one.'
+            ) from error
+
+
+def _slice(values: Any, which) -> Any:
+    return tree_map(lambda tensor: tensor[which], values)

@@ -1,0 +1,261 @@
+"""The posteriors ABNN is compared with, against the obvious computation."""
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from mmengine.config import ConfigDict
+from toys import bayesian_config, build, toy_config
+
+SLIDE = ConfigDict(mode='slide', crop_size=(24, 24), stride=(16, 16))
+WHOLE = ConfigDict(mode='whole')
+METAS = [dict(ori_shape=(32, 48), img_shape=(32, 48))] * 2
+
+
+def posterior_config(posterior: dict, **segmentor) -> dict:
+    return toy_config(
+        type='BayesianEncoderDecoder', posterior=posterior, **segmentor)
+
+
+def both(posterior: dict, test_cfg=WHOLE):
+    """The plain toy, and the one with the posterior and its weights."""
+    plain = build(toy_config(test_cfg=test_cfg))
+    model = build(posterior_config(posterior, test_cfg=test_cfg))
+    model.load_state_dict(plain.state_dict())
+    return plain, model
+
+
+def probabilities(network, images):
+    return network.inference(images, copy.deepcopy(METAS)).softmax(1)
+
+
+def assert_is_mean_of(model, images, networks):
+    """The mean probability, and the disagreement that goes with it."""
+    naive = torch.stack(networks)
+    assert len(naive) == len(model.posterior)
+    assert naive.std(0).max() > 1e-3
+    mean = naive.mean(0)
+    entropy = torch.special.entr(naive).sum(2).mean(0)
+    information = torch.special.entr(mean).sum(1) - entropy
+    for i, sample in enumerate(model.predict(images)):
+        actual = sample.seg_logits.data.exp()
+        assert torch.allclose(actual, mean[i], atol=1e-5)
+        assert torch.allclose(sample.uncertainty.mutual_information[0],
+                              information[i].clamp_min(0), atol=1e-5)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('test_cfg', [WHOLE, SLIDE], ids=['whole', 'slide'])
+@pytest.mark.parametrize('options', [
+    dict(),
+    dict(rate=0.4, draws_per_pass=3),
+    dict(modules=['backbone.layer1', 'backbone.layer2'], rate=0.2),
+    dict(modules='*.conv2', rate=0.1, draws_per_pass=1, share_trunk=False),
+], ids=str)
+def test_dropout_equals_networks_without_those_channels(
+        options, test_cfg, images):
+    plain, model = both(
+        dict(type='DropoutPosterior', samples=4, **options), test_cfg)
+    posterior = model.posterior
+    networks = []
+    for k in range(4):
+        network = copy.deepcopy(plain)
+        for name in posterior.sites:
+            # The mask as a layer of its own, in a copy of the network.
+            network.get_submodule(name).register_forward_hook(
+                lambda m, a, y, n=name, k=k: torch.einsum(
+                    'bchw,c->bchw', y, posterior.mask(n, y.shape[1])[k]))
+        networks.append(probabilities(network, images))
+    assert_is_mean_of(model, images, networks)
+
+
+@torch.no_grad()
+def test_dropout_drops_the_stated_share_and_keeps_the_mean():
+    _, model = both(dict(type='DropoutPosterior', samples=2000, rate=0.25))
+    mask = model.posterior.mask('decode_head.dropout', 8)
+    assert set(mask.unique().tolist()) == {0., torch.tensor(4 / 3).item()}
+    assert torch.allclose(mask.mean(0), torch.ones(8), atol=0.07)
+
+
+@torch.no_grad()
+def test_dropout_is_a_function_of_the_seed(images):
+    def entropy(seed):
+        _, model = both(dict(type='DropoutPosterior', samples=3, seed=seed,
+                             modules='backbone.layer1', rate=0.3))
+        return model.predict(images)[0].uncertainty.entropy
+
+    torch.manual_seed(1)
+    first = entropy(0)
+    assert torch.equal(first, entropy(0))
+    assert not torch.equal(first, entropy(1))
+
+
+@torch.no_grad()
+def test_dropout_computes_the_trunk_once(images, monkeypatch):
+    runs = []
+    _, model = both(dict(type='DropoutPosterior', samples=6,
+                         draws_per_pass=2))
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Conv2d):
+            module.register_forward_hook(
+                lambda m, a, y, name=name: runs.append(name))
+    model.predict(images)
+    assert runs.count('decode_head.conv_seg') == 3
+    assert runs.count('backbone.conv1') == 1
+    # The head's last convolution before its dropout layer.
+    assert runs.count('decode_head.sep_bottleneck.1.pointwise_conv.conv') == 1
+
+
+@pytest.mark.parametrize('options,message', [
+    (dict(modules='neck'), "modules='neck'.*matches nothing"),
+    (dict(modules='backbone.layer1'), 'write rate=0.1'),
+    (dict(rate=1.), 'rate=1.0'),
+    (dict(samples=0), 'samples=0'),
+])
+def test_mistakes_in_dropout_get_a_sentence(options, message):
+    with pytest.raises(ValueError, match=message):
+        build(posterior_config(dict(type='DropoutPosterior', **options)))
+
+
+@pytest.fixture
+def checkpoints(tmp_path):
+    """Three networks, one as mmengine saves it, one with half precision."""
+    paths = [str(tmp_path / f'{seed}.pth') for seed in range(3)]
+    for seed, path in enumerate(paths):
+        state = build(toy_config(), seed=seed).state_dict()
+        if seed == 1:
+            state = {k: v.half() if v.dim() == 4 else v
+                     for k, v in state.items()}
+        torch.save(dict(state_dict=state) if seed else state, path)
+    return paths
+
+
+def load(network, path):
+    content = torch.load(path)
+    state = content.get('state_dict', content)
+    network.load_state_dict({k: v.float() for k, v in state.items()})
+    return network
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('test_cfg', [WHOLE, SLIDE], ids=['whole', 'slide'])
+def test_the_ensemble_equals_its_networks(checkpoints, test_cfg, images):
+    plain, model = both(
+        dict(type='EnsemblePosterior', checkpoints=checkpoints), test_cfg)
+    own = copy.deepcopy(model.state_dict())
+    assert_is_mean_of(model, images, [
+        probabilities(load(plain, path), images) for path in checkpoints])
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, own[name]), name
+
+
+@torch.no_grad()
+def test_the_ensemble_holds_one_network_at_a_time(checkpoints, images):
+    """Half precision is converted for one pass only."""
+    _, model = both(dict(type='EnsemblePosterior', checkpoints=checkpoints))
+    weight = model.backbone.conv1.weight
+    seen = []
+    for network in model.posterior.networks(model._forward, images):
+        network(images)
+        seen.append(weight.data_ptr())
+    stored = [s['backbone.conv1.weight'] for s in model.posterior.states()]
+    assert [s.dtype for s in stored] == [
+        torch.float32, torch.float16, torch.float32]
+    # Float weights are those of the mapped file, not a copy.
+    assert seen[0] == stored[0].data_ptr()
+    assert seen[2] == stored[2].data_ptr()
+
+
+def test_a_network_of_another_architecture_is_refused(tmp_path, images):
+    path = tmp_path / 'other.pth'
+    torch.save(build(toy_config(auxiliary=False)).state_dict(), path)
+    _, model = both(dict(type='EnsemblePosterior', checkpoints=[path]))
+    with pytest.raises(ValueError, match='other.pth.*another architecture'):
+        model.predict(images)
+
+
+def naive_view(network, images, scale, flip):
+    dims = [] if flip is None else [3]
+    x = images.flip(dims)
+    if scale != 1:
+        x = F.interpolate(x, (round(32 * scale), round(48 * scale)),
+                          mode='bilinear')
+    metas = [dict(ori_shape=x.shape[2:], img_shape=x.shape[2:])] * 2
+    logits = network.encode_decode(x, metas)
+    if scale != 1:
+        logits = F.interpolate(logits, (32, 48), mode='bilinear')
+    return logits.flip(dims)
+
+
+@torch.no_grad()
+def test_augmentation_equals_the_network_on_each_view(images):
+    plain, model = both(dict(type='TTAPosterior', scales=(1.25, )))
+    # Logits come out at the size of the image, whatever the view's size:
+    # the head resizes once, where the naive way would resize twice.
+    views = [naive_view(plain, images, 1, None),
+             naive_view(plain, images, 1, 'horizontal')]
+    x = F.interpolate(images, (40, 60), mode='bilinear')
+    for dims in ([], [3]):
+        views.append(plain.encode_decode(x.flip(dims), METAS).flip(dims))
+    assert_is_mean_of(model, images, [v.softmax(1) for v in views])
+
+
+@torch.no_grad()
+def test_augmentation_works_on_windows():
+    """One window as large as the image is the whole image, resized twice."""
+    slide = ConfigDict(mode='slide', crop_size=(32, 48), stride=(32, 48))
+    images = torch.randn(2, 3, 32, 48)
+    plain, model = both(dict(type='TTAPosterior', scales=(0.75, )), slide)
+    assert_is_mean_of(model, images, [
+        naive_view(plain, images, scale, flip).softmax(1)
+        for scale in (1, 0.75) for flip in (None, 'horizontal')])
+
+
+@torch.no_grad()
+def test_a_symmetric_image_has_no_flip_uncertainty():
+    _, model = both(dict(type='TTAPosterior', flips=('horizontal', )))
+    half = torch.randn(1, 3, 32, 24)
+    map_ = model.predict(torch.cat([half, half.flip(3)], 3))[0].uncertainty
+    information = map_.mutual_information[0]
+    assert torch.allclose(information, information.flip(1), atol=1e-5)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('options', [
+    dict(type='DeterministicPosterior'), dict(type='EnsemblePosterior'),
+    dict(type='TTAPosterior', flips=()),
+    dict(type='DropoutPosterior', rate=0.)
+], ids=lambda o: o['type'])
+def test_a_posterior_of_one_network_is_the_model_bit_for_bit(options, images):
+    plain, model = both(options)
+    expected, actual = plain.predict(images)[0], model.predict(images)[0]
+    assert torch.equal(expected.seg_logits.data, actual.seg_logits.data)
+
+
+@torch.no_grad()
+def test_centres_are_the_networks_without_noise(checkpoints, images):
+    plain, dropout = both(dict(type='DropoutPosterior', rate=0.5))
+    dropout.prediction = 'centre'
+    assert torch.allclose(dropout.predict(images)[0].seg_logits.data.exp(),
+                          probabilities(plain, images)[0], atol=1e-6)
+    _, ensemble = both(dict(type='EnsemblePosterior',
+                            checkpoints=checkpoints))
+    expected = ensemble.predict(images)[0].seg_logits.data
+    ensemble.prediction = 'centre'
+    assert torch.equal(ensemble.predict(images)[0].seg_logits.data, expected)
+
+
+@torch.no_grad()
+def test_members_fork_only_where_they_differ(images):
+    """Norms that fine-tuning left alone do not push the fork forward."""
+    model = build(bayesian_config(posterior=dict(scope='decode_head')))
+    own = {f'{name}.{key}': value.clone()
+           for name, layer in model.posterior.layers.items()
+           for key, value in layer.state_dict().items()}
+    changed = {k: v + 0.1 if k.startswith('decode_head') else v
+               for k, v in own.items()}
+    model.posterior.set_members([own, changed])
+    assert all(n.startswith('decode_head') for n in model.posterior.bank())
+    changed['backbone.layer2.0.bn1.running_mean'] += 0.1
+    model.posterior.set_members([own, changed])
+    assert 'backbone.layer2.0.bn1' in model.posterior.bank()
