@@ -1,7 +1,7 @@
-"""List, merge, average, verify, export and import member files."""
+"""List, merge, average, verify, calibrate, export and import members."""
 import argparse
 
-from mmengine.config import Config
+from mmengine.config import Config, DictAction
 
 from abnn_mmseg.engine.conversion import average, export_full, import_full
 from abnn_mmseg.engine.loading import build_segmentor
@@ -11,6 +11,7 @@ from abnn_mmseg.engine.members import (
     read_members,
     save_members,
 )
+from abnn_mmseg.engine.temperature import fit_on, store_temperatures
 from abnn_mmseg.utils.console import print_table, say_errors
 
 
@@ -32,6 +33,14 @@ def parse_args() -> argparse.Namespace:
     sub.add_argument('config')
     sub.add_argument('base')
     sub.add_argument('files', nargs='+')
+    sub = command('temperature', 'Fit it on the validation set; store it.')
+    sub.add_argument('config')
+    sub.add_argument('base')
+    sub.add_argument('file')
+    sub.add_argument('--images', type=int, help='use so many, evenly spread')
+    sub.add_argument(
+        '--cfg-options', nargs='+', action=DictAction,
+        help='override settings, key=value')
     sub = command('export', 'A standard mmseg checkpoint of one member.')
     sub.add_argument('base')
     sub.add_argument('file')
@@ -86,6 +95,14 @@ def main() -> None:
         members = read_members(args.files)
         check_members(model, members)
         print(f'{len(members)} members fit {args.base}.')
+    elif args.command == 'temperature':
+        cfg = Config.fromfile(args.config)
+        cfg.merge_from_dict(args.cfg_options or {})
+        model = build_segmentor(cfg, [args.base, args.file])
+        rows = fit_on(cfg, model, args.images)
+        store_temperatures(args.file, {
+            row['prediction']: row['temperature'] for row in rows})
+        print_table('Temperature, and NLL before and after', rows)
     elif args.command == 'export':
         members = read_members(args.file)
         if not 0 <= args.member < len(members):

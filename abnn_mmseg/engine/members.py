@@ -107,6 +107,16 @@ def load_members(model: nn.Module, paths: Union[str, Path, Sequence]) -> None:
     members = read_members(paths)
     check_members(model, members)
     model.posterior.set_members([member['state'] for member in members])
+    model.posterior.temperatures = stored_temperatures(members)
+
+
+def stored_temperatures(members: Sequence[dict]) -> Dict[str, float]:
+    """Those that were fitted for exactly these members together."""
+    stored = [m['meta'].get('temperatures') or {} for m in members]
+    if any(s != stored[0] for s in stored) or (
+            stored[0].get('members') != len(members)):
+        return {}
+    return {k: v for k, v in stored[0].items() if k != 'members'}
 
 
 def check_members(model: nn.Module, members: Sequence[dict]) -> None:

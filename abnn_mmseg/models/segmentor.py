@@ -10,7 +10,12 @@ from mmseg.registry import MODELS
 from mmseg.structures import SegDataSample
 from torch import Tensor
 
-from ..uncertainty import DEFAULT_SCORES, StreamingStatistics, check_scores
+from ..uncertainty import (
+    DEFAULT_SCORES,
+    StreamingStatistics,
+    check_scores,
+    temper,
+)
 from ..uncertainty.scores import compute_scores
 from .bnl import bayesian_layers
 from .convert import convert_norms
@@ -40,6 +45,10 @@ class BayesianSegmentor:
         resolution (str): ``'full'`` takes the statistics at the image's
             resolution; ``'decoder'`` takes them at the head's and resizes
             them once, which is cheaper and blurs the edges of the maps.
+        temperature (float | str): Of the predicted mean probability, see
+            :mod:`abnn_mmseg.uncertainty.temperature`; ``'members'`` takes
+            the one that was fitted and stored with them. Class map and
+            uncertainty maps do not depend on it. Defaults to 1, off.
     """
 
     def __init__(self,
@@ -51,11 +60,13 @@ class BayesianSegmentor:
                  exclude: Sequence[str] = (),
                  statistics: str = 'frozen',
                  resolution: str = 'full',
+                 temperature: Union[float, str] = 1.,
                  **kwargs) -> None:
         super().__init__(*args, **kwargs)
         self.scores = check_scores(scores)
         self.prediction = _one_of('prediction', prediction, PREDICTIONS)
         self.resolution = _one_of('resolution', resolution, RESOLUTIONS)
+        self.temperature = check_temperature(temperature)
         if resolution == 'decoder' and self._slides():
             raise ValueError(
                 "resolution='decoder' cannot stitch windows; write "
@@ -94,19 +105,34 @@ class BayesianSegmentor:
         """
         if self.posterior.is_model:
             return self._predict_plain(inputs, data_samples)
-        metas = _metas(inputs, data_samples)
         if data_samples is None:
-            data_samples = [SegDataSample() for _ in metas]
-        draws = self._stream(self.posterior.networks, inputs, metas)
+            data_samples = _samples(inputs)
+        metas = [sample.metainfo for sample in data_samples]
+        draws = self.draw_statistics(inputs, metas)
         centres = draws
         if self.prediction == 'centre':
-            centres = self._stream(self.posterior.centre, inputs, metas)
-        for sample, drawn, centre, meta in zip(data_samples, draws, centres,
-                                               metas):
-            full = partial(self._at_full, inputs.shape[2:], meta)
+            centres = self.centre_statistics(inputs, metas)
+        self.conclude(inputs, data_samples, draws, centres)
+        return data_samples
+
+    def draw_statistics(self, inputs: Tensor,
+                        metas: List[dict]) -> List[StreamingStatistics]:
+        """Of all networks, by image."""
+        return self._stream(self.posterior.networks, inputs, metas)
+
+    def centre_statistics(self, inputs: Tensor,
+                          metas: List[dict]) -> List[StreamingStatistics]:
+        """Of the noise-free networks, by image."""
+        return self._stream(self.posterior.centre, inputs, metas)
+
+    def conclude(self, inputs: Tensor, data_samples: List[SegDataSample],
+                 draws: List[StreamingStatistics],
+                 centres: List[StreamingStatistics]) -> None:
+        """Class map and probability from the centres, maps from the draws."""
+        for sample, drawn, centre in zip(data_samples, draws, centres):
+            full = partial(self._at_full, inputs.shape[2:], sample.metainfo)
             self._set_prediction(sample, full(centre.probability))
             self._set_uncertainty(sample, drawn, full)
-        return data_samples
 
     def _predict_plain(self, inputs, data_samples):
         data_samples = super().predict(inputs, data_samples)
@@ -116,6 +142,8 @@ class BayesianSegmentor:
             # A sigmoid head's seg_logits are probabilities already.
             statistics.update(
                 (logits.logit() if self.out_channels == 1 else logits)[None])
+            if self._temperature() != 1:
+                self._set_prediction(sample, statistics.probability)
             self._set_uncertainty(sample, statistics, lambda maps: maps)
         return data_samples
 
@@ -191,17 +219,32 @@ class BayesianSegmentor:
 
     def _set_prediction(self, sample: SegDataSample,
                         probability: Tensor) -> None:
+        logits = probability.clamp_min(torch.finfo(torch.float32).tiny).log()
+        logits = temper(logits, self._temperature())
         if self.out_channels == 1:
-            logits = probability[1:]
-            labels = (logits > self.decode_head.threshold).to(logits)
+            foreground = probability[1:]
+            labels = (foreground > self.decode_head.threshold).to(logits)
+            # mmseg keeps the probability of a sigmoid head.
+            logits = (foreground if self._temperature() == 1 else
+                      logits[1:].exp())
         else:
-            logits = probability.clamp_min(
-                torch.finfo(torch.float32).tiny).log()
             labels = probability.argmax(0, keepdim=True)
         sample.set_data(
             dict(
                 seg_logits=PixelData(data=logits),
                 pred_sem_seg=PixelData(data=labels)))
+
+    def _temperature(self) -> float:
+        if self.temperature != 'members':
+            return self.temperature
+        known = getattr(self.posterior, 'temperatures', {})
+        if self.prediction not in known:
+            raise ValueError(
+                "temperature='members', but the members have none for "
+                f'prediction={self.prediction!r}; fit it with '
+                '`tools/members.py temperature CONFIG BASE MEMBERS`, or '
+                'write a number.')
+        return known[self.prediction]
 
     def _set_uncertainty(self, sample: SegDataSample,
                          statistics: StreamingStatistics,
@@ -226,15 +269,21 @@ class BayesianCascadeEncoderDecoder(BayesianSegmentor,
     """``CascadeEncoderDecoder`` with per-pixel uncertainty."""
 
 
-def _metas(inputs: Tensor,
-           data_samples: Optional[List[SegDataSample]]) -> List[dict]:
-    if data_samples is not None:
-        return [sample.metainfo for sample in data_samples]
+def check_temperature(temperature: Union[float, str]) -> Union[float, str]:
+    """Refuse what is neither a temperature nor the place of one."""
+    if temperature != 'members' and (isinstance(temperature, str)
+                                     or not 0 < temperature < float('inf')):
+        raise ValueError(
+            f'temperature={temperature!r} of the segmentor must be positive, '
+            "1 for none, or 'members' for the one stored with them.")
+    return temperature
+
+
+def _samples(inputs: Tensor) -> List[SegDataSample]:
+    """Samples of images that nobody resized or padded."""
     shape = inputs.shape[2:]
-    return [
-        dict(ori_shape=shape, img_shape=shape, pad_shape=shape)
-        for _ in inputs
-    ]
+    meta = dict(ori_shape=shape, img_shape=shape, pad_shape=shape)
+    return [SegDataSample(metainfo=meta) for _ in inputs]
 
 
 def _window_slices(size: int, crop: int, stride: int) -> List[slice]:

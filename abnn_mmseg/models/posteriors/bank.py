@@ -70,6 +70,8 @@ class BNLPosterior(ForkingPosterior):
         self.seed = seed
         self.member_files = [members] if isinstance(members, str) else members
         self.members: List[Dict[str, Tensor]] = []
+        # Fitted for these members, by the segmentor's ``prediction``.
+        self.temperatures: Dict[str, float] = {}
         self._built: Optional[Tuple[tuple, Bank]] = None
 
     def attach(self, model: nn.Module) -> None:
