@@ -31,7 +31,7 @@ def test_train_test_and_export_end_to_end(sketch, tmp_path):
     cfg.dump(abnn_cfg)
     assert 'all 2' in tool('train', abnn_cfg, '--members', 2)
     members = tmp_path / 'abnn' / 'members.pth'
-    output = tool('test', abnn_cfg, base, members, '--plots')
+    output = tool('test', abnn_cfg, base, members)
     assert 'Anomaly detection' in output
     metrics = json.loads((tmp_path / 'abnn' / 'metrics.json').read_text())
     assert 0 <= metrics['ood/pooled/entropy/AUROC'] <= 100

@@ -1,10 +1,10 @@
-"""Test a base network, or a base with its members, on a config's test set."""
+"""Test a base network, or a base with its members, on one or more datasets."""
 import argparse
 from pathlib import Path
 
 from mmengine.config import Config, DictAction
 
-from abnn_mmseg.engine.tester import tables, test
+from abnn_mmseg.engine.tester import labelled, tables, test, test_all
 from abnn_mmseg.utils.console import print_table, say_errors
 
 
@@ -14,9 +14,15 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         'checkpoint', nargs='+',
         help='base checkpoint and member files, or one full checkpoint')
-    parser.add_argument('--work-dir', help='where metrics.json goes')
     parser.add_argument(
-        '--plots', action='store_true', help='draw the curves as PNG')
+        '--datasets', nargs='*', metavar='NAME',
+        help="names in the config's test_sets (none: all of them), or config "
+        'files of datasets such as configs/_base_/datasets/road_anomaly.py')
+    parser.add_argument(
+        '--posteriors', nargs='*', metavar='NAME',
+        help="names in the config's posteriors (none: all of them)")
+    parser.add_argument(
+        '--work-dir', help='where metrics.json and the curves go')
     parser.add_argument(
         '--cfg-options', nargs='+', action=DictAction,
         help='override settings, key=value')
@@ -34,11 +40,15 @@ def main() -> None:
     cfg.launcher = args.launcher
     cfg.work_dir = args.work_dir or cfg.get(
         'work_dir') or f'work_dirs/{Path(args.config).stem}'
-    plots = f'{cfg.work_dir}/plots' if args.plots else None
-    metrics = test(cfg, args.checkpoint, plots)
-    for title, rows in tables(metrics):
+    plots = f'{cfg.work_dir}/plots'
+    if args.datasets is None and args.posteriors is None:
+        results = [({}, test(cfg, args.checkpoint, plots))]
+    else:
+        results = labelled(test_all(
+            cfg, args.checkpoint, args.datasets, args.posteriors, plots))
+    for title, rows in tables(results):
         print_table(title, rows)
-    print(f'Written to {cfg.work_dir}/metrics.json')
+    print(f'Numbers: {cfg.work_dir}/metrics.json, curves: {plots}')
 
 
 if __name__ == '__main__':

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from ..datasets.muad_sketch import make_muad_sketch
 from ..engine import train
-from ..engine.tester import test, write_metrics
+from ..engine.tester import Results, test_all, write_metrics
 from ..utils.console import progress
 from .export import find_items
 from .gallery import write_gallery
@@ -24,6 +24,7 @@ SCORES = dict(base=('msp', 'entropy'),
               ABNN=('msp', 'entropy', 'mutual_information'))
 
 COUNTS = dict(train=400, val=20, test_id=30, test_ood=50)
+SPLITS = ('test_id', 'test_ood')
 MAPS = ('entropy', 'mutual_information', 'base: entropy')
 
 
@@ -90,17 +91,10 @@ class Demo:
         return path.is_file() and path.stat().st_mtime >= than.stat().st_mtime
 
     def _rows(self) -> List[dict]:
-        metrics = {
-            name: {
-                split: self._test(name, split)
-                for split in ('test_id', 'test_ood')
-            }
-            for name in self.cfg
-        }
+        metrics = self._test()
         rows = []
         for name, scores in SCORES.items():
-            known, unknown = (metrics[name][s]
-                              for s in ('test_id', 'test_ood'))
+            known, unknown = (metrics[name][s] for s in SPLITS)
             for score in scores:
                 rows.append({
                     'model': name, 'score': score,
@@ -117,16 +111,16 @@ class Demo:
             write_metrics(path, content)
         return rows
 
-    def _test(self, name: str, split: str) -> Dict[str, float]:
-        """Metrics on a split; an earlier result of the same model stands."""
-        cfg = self.cfg[name].copy()
-        cfg.work_dir = str(self.folder / 'tests' / f'{name}_{split}')
-        cfg.test_dataloader.dataset.split = split
-        files = [self.base] + [self.members] * (name == 'ABNN')
-        known = Path(cfg.work_dir) / 'metrics.json'
-        if not self._is_newer(known, files[-1]):
-            test(cfg, files)
-        return json.loads(known.read_text())
+    def _test(self) -> Results:
+        """Both models on both splits; an earlier result of them stands."""
+        cfg = self.cfg['ABNN'].copy()
+        cfg.work_dir = str(self.folder / 'tests')
+        cfg.posteriors = dict(
+            base=dict(type='DeterministicPosterior'), ABNN=dict())
+        path = Path(cfg.work_dir) / 'metrics.json'
+        if not self._is_newer(path, self.members):
+            test_all(cfg, [self.base, self.members], SPLITS, list(SCORES))
+        return json.loads(path.read_text())
 
     def _export(self, rows: List[dict]) -> None:
         abnn = ABNNInferencer(self.cfg['ABNN'], str(self.base), self.members)

@@ -86,8 +86,8 @@ def selective(collected: dict) -> dict:
     order = np.argsort(-np.concatenate(collected['confidence']))
     wrong = ~np.concatenate(collected['right'])[order]
     risk = wrong.cumsum() / np.arange(1, wrong.size + 1)
-    values = {'sel/msp/AURC': 100 * risk.mean()}
+    values = {'sel/pooled/msp/AURC': 100 * risk.mean()}
     for coverage in (0.8, 0.9, 0.95):
         last = int(np.ceil(coverage * wrong.size)) - 1
-        values[f'sel/msp/risk@{100 * coverage:g}'] = 100 * risk[last]
+        values[f'sel/pooled/msp/risk@{100 * coverage:g}'] = 100 * risk[last]
     return values

@@ -1,7 +1,8 @@
 """Build a segmentor from a config and whatever checkpoints there are."""
 import copy
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Optional, Sequence, Union
+from typing import List, Optional, Sequence, Tuple, Union
 
 import torch
 from mmengine.config import Config
@@ -10,6 +11,7 @@ from mmengine.registry import init_default_scope
 from mmseg.registry import MODELS
 from torch import nn
 
+from ..models.bnl import bayesian_layers
 from .members import is_member_file, load_base, load_members
 
 Paths = Union[str, Path, Sequence[Union[str, Path]]]
@@ -64,10 +66,7 @@ def build_segmentor(cfg: Config,
         device (str, optional): Where to put it.
     """
     init_default_scope(cfg.get('default_scope', 'mmseg'))
-    if isinstance(checkpoints, (str, Path)):
-        checkpoints = [checkpoints]
-    members = [path for path in checkpoints if is_member_file(path)]
-    full = [path for path in checkpoints if path not in members]
+    full, members = split_checkpoints(checkpoints)
     if members and not full:
         full = [cfg.get('load_from')]
     if len(full) != 1 or not full[0]:
@@ -87,3 +86,38 @@ def build_segmentor(cfg: Config,
         load_members(model, members)
     model.cfg = cfg
     return model.to(device or 'cpu').eval()
+
+
+def split_checkpoints(checkpoints: Paths) -> Tuple[List, List]:
+    """Full checkpoints, and member files."""
+    if isinstance(checkpoints, (str, Path)):
+        checkpoints = [checkpoints]
+    members = [path for path in checkpoints if is_member_file(path)]
+    return [path for path in checkpoints if path not in members], members
+
+
+@contextmanager
+def another_posterior(model: nn.Module, cfg: dict, members: Sequence):
+    """For a while, a built segmentor answers with another posterior.
+
+    Args:
+        model (nn.Module): A segmentor of :func:`build_segmentor`.
+        cfg (dict): The posterior. Its own ``members``, if it names any, win
+            over those given.
+        members (Sequence[str]): Member files, for posteriors that have some.
+    """
+    own = model.posterior
+    layers = bayesian_layers(model)
+    alphas = {name: layer.alpha for name, layer in layers.items()}
+    model.posterior = MODELS.build(cfg)
+    try:
+        model.posterior.attach(model)
+        named = getattr(model.posterior, 'member_files', None)
+        members = members if named is None else named
+        if members and hasattr(model.posterior, 'set_members'):
+            load_members(model, members)
+        yield model
+    finally:
+        model.posterior = own
+        for name, alpha in alphas.items():
+            layers[name].alpha = alpha

@@ -1,68 +1,154 @@
-"""Test a segmentor on the dataset of its config."""
+"""Test a segmentor: one or several posteriors on one or several datasets."""
 import copy
 import json
 import math
 import time
 from pathlib import Path
-from typing import Dict, Optional
+from typing import Dict, Iterable, Iterator, Optional, Sequence, Tuple
 
 from mmengine.config import Config
 from mmengine.dist import is_main_process
+from mmengine.registry import LOOPS
 from mmengine.runner import Runner
+from mmseg.registry import DATASETS
 
 from ..utils.files import atomic_write
-from .loading import Paths, build_segmentor, distribute_on_cpu
+from .loading import (
+    Paths,
+    another_posterior,
+    build_segmentor,
+    distribute_on_cpu,
+    split_checkpoints,
+)
+from .test_sets import TestSet, choose_posteriors, choose_test_sets, own_test
 
 GROUPS = dict(
-    seg='Segmentation, in-distribution pixels',
+    seg='Segmentation (pooled, in-distribution pixels)',
     cal='Calibration',
     ood='Anomaly detection',
     sel='Selective prediction')
+Metrics = Dict[str, float]
+Results = Dict[str, Dict[str, Metrics]]
 
 
 def test(cfg: Config,
          checkpoints: Paths,
-         plot_dir: Optional[str] = None) -> Dict[str, float]:
+         plot_dir: Optional[str] = None) -> Metrics:
     """Metrics of ``test_evaluator`` on ``test_dataloader``.
 
     Also written to ``metrics.json`` in the work folder, with NaN as null.
     mmseg's own metrics get the prefix ``seg/``.
+
+    Args:
+        cfg (Config): Any mmseg config.
+        checkpoints (str | Sequence[str]): See :func:`build_segmentor`.
+        plot_dir (str, optional): Folder for the curves.
     """
-    cfg = copy.deepcopy(cfg)
-    distribute_on_cpu(cfg)
-    for metric in cfg.test_evaluator:
-        if plot_dir and metric.type in ('AnomalyMetric', 'CalibrationMetric',
-                                        'SelectiveMetric'):
-            metric.plot_dir = plot_dir
-    model = build_segmentor(cfg, checkpoints)
-    runner = Runner(
-        model=model,
-        work_dir=cfg.work_dir,
-        test_dataloader=cfg.test_dataloader,
-        test_cfg=cfg.test_cfg,
-        test_evaluator=cfg.test_evaluator,
-        default_hooks=cfg.get('default_hooks'),
-        custom_hooks=[*cfg.get('custom_hooks', []), dict(type='AuditHook')],
-        launcher=cfg.get('launcher', 'none'),
-        env_cfg=cfg.get('env_cfg', dict(dist_cfg=dict(backend='nccl'))),
-        log_processor=cfg.get('log_processor'),
-        log_level=cfg.get('log_level', 'INFO'),
-        visualizer=cfg.get('visualizer'),
-        default_scope=cfg.get('default_scope', 'mmseg'),
-        experiment_name=f'test_{time.time_ns()}',
-        cfg=cfg)
-    metrics = grouped(runner.test())
-    if is_main_process():
-        write_metrics(Path(cfg.work_dir) / 'metrics.json', metrics)
+    metrics = Tester(cfg, checkpoints).evaluate(own_test(cfg), plot_dir)
+    save(cfg, metrics)
     return metrics
 
 
-def grouped(metrics: Dict[str, float]) -> Dict[str, float]:
+def test_all(cfg: Config,
+             checkpoints: Paths,
+             datasets: Optional[Sequence[str]] = None,
+             posteriors: Optional[Sequence[str]] = None,
+             plot_dir: Optional[str] = None) -> Results:
+    """Metrics of every posterior on every dataset, by these two names.
+
+    The model is built and loaded once. ``metrics.json`` holds what is done
+    so far; curves go to ``plot_dir/<posterior>/<dataset>``.
+
+    Args:
+        cfg (Config): May have ``test_sets`` and ``posteriors``, see
+            :mod:`abnn_mmseg.engine.test_sets`.
+        checkpoints (str | Sequence[str]): See :func:`build_segmentor`.
+        datasets (Sequence[str], optional): Names in ``test_sets``, or config
+            files of datasets; empty for all of ``test_sets``. None is the
+            test dataset alone.
+        posteriors (Sequence[str], optional): Names in ``posteriors``; empty
+            for all. None is the model's own alone.
+        plot_dir (str, optional): Folder for the curves.
+    """
+    test_sets = choose_test_sets(cfg, datasets)
+    tester = Tester(cfg, checkpoints)
+    chosen = choose_posteriors(tester.cfg, posteriors)
+    for test_set in test_sets.values():
+        # Missing data must show now, not hours later.
+        DATASETS.build(test_set.dataloader.dataset)
+    results: Results = {}
+    for posterior, posterior_cfg in chosen.items():
+        results[posterior] = {}
+        with tester.posterior(posterior_cfg):
+            for name, test_set in test_sets.items():
+                folder = plot_dir and f'{plot_dir}/{posterior}/{name}'
+                results[posterior][name] = tester.evaluate(test_set, folder)
+                save(cfg, results)
+    return results
+
+
+class Tester:
+    """A loaded segmentor and the runner that tests it.
+
+    Args:
+        cfg (Config): Its ``model`` and runtime settings.
+        checkpoints (str | Sequence[str]): See :func:`build_segmentor`.
+    """
+
+    def __init__(self, cfg: Config, checkpoints: Paths) -> None:
+        self.cfg = cfg = copy.deepcopy(cfg)
+        distribute_on_cpu(cfg)
+        self.members = split_checkpoints(checkpoints)[1]
+        self.model = build_segmentor(cfg, checkpoints)
+        if self.members:
+            # The command line wins over what the config names.
+            cfg.model.posterior.members = [str(m) for m in self.members]
+        self.runner = Runner(
+            model=self.model,
+            work_dir=cfg.work_dir,
+            default_hooks=cfg.get('default_hooks'),
+            custom_hooks=[
+                *cfg.get('custom_hooks', []),
+                dict(type='AuditHook')
+            ],
+            launcher=cfg.get('launcher', 'none'),
+            env_cfg=cfg.get('env_cfg', dict(dist_cfg=dict(backend='nccl'))),
+            log_processor=cfg.get('log_processor'),
+            log_level=cfg.get('log_level', 'INFO'),
+            visualizer=cfg.get('visualizer'),
+            default_scope=cfg.get('default_scope', 'mmseg'),
+            experiment_name=f'test_{time.time_ns()}',
+            cfg=cfg)
+
+    def posterior(self, cfg: dict):
+        """A context in which the model answers with another posterior."""
+        return another_posterior(self.model, cfg, self.members)
+
+    def evaluate(self,
+                 test_set: TestSet,
+                 plot_dir: Optional[str] = None) -> Metrics:
+        """Metrics of the current posterior on a test set, by group."""
+        self.runner._test_loop = LOOPS.build(
+            self.cfg.get('test_cfg') or dict(type='TestLoop'),
+            default_args=dict(
+                runner=self.runner,
+                dataloader=test_set.dataloader,
+                evaluator=test_set.with_plots(plot_dir)))
+        return grouped(self.runner.test())
+
+
+def grouped(metrics: Metrics) -> Metrics:
     """Every key under its group."""
     return {
         key if key.split('/')[0] in GROUPS else f'seg/{key}': float(value)
         for key, value in metrics.items()
     }
+
+
+def save(cfg: Config, metrics: dict) -> None:
+    """Write ``metrics.json`` in the work folder."""
+    if is_main_process():
+        write_metrics(Path(cfg.work_dir) / 'metrics.json', metrics)
 
 
 def write_metrics(path: Path, metrics: dict) -> None:
@@ -77,18 +163,37 @@ def write_metrics(path: Path, metrics: dict) -> None:
     atomic_write(path, json.dumps(clean(metrics), indent=2) + '\n')
 
 
-def tables(metrics: Dict[str, float]):
-    """Yield a title and rows for each group, for people."""
+def labelled(results: Results) -> Iterator[Tuple[dict, Metrics]]:
+    """Metrics with the columns that say whose they are."""
+    for posterior, by_dataset in results.items():
+        for dataset, metrics in by_dataset.items():
+            yield dict(posterior=posterior, dataset=dataset), metrics
+
+
+def tables(results: Iterable[Tuple[dict, Metrics]]):
+    """Yield a title and rows for each group, for people.
+
+    Args:
+        results (Iterable[tuple]): Metrics, each with the columns to put
+            before them. Rows without any number are left out.
+    """
+    results = list(results)
     for group, title in GROUPS.items():
-        names = [k for k in metrics if k.startswith(f'{group}/')]
-        if not names:
-            continue
-        rows: Dict[str, dict] = {}
-        for name in names:
-            *where, metric = name.split('/')[1:]
-            row = rows.setdefault(' '.join(where), {})
-            row[metric] = metrics[name]
-        yield title, [
-            dict({'protocol, score': where} if where else {}, **row)
-            for where, row in rows.items()
+        rows = [
+            row for columns, metrics in results
+            for row in _rows(group, columns, metrics)
         ]
+        if rows:
+            yield title, rows
+
+
+def _rows(group: str, columns: dict, metrics: Metrics) -> Iterator[dict]:
+    rows: Dict[str, dict] = {}
+    for name, value in metrics.items():
+        head, *where, metric = name.split('/')
+        if head == group:
+            rows.setdefault(' '.join(where), {})[metric] = value
+    for where, row in rows.items():
+        if not all(math.isnan(value) for value in row.values()):
+            protocol = {'protocol, score': where} if where else {}
+            yield {**columns, **protocol, **row}

@@ -22,8 +22,9 @@ class SelectiveMetric(RunningMetric):
 
     ``risk@80`` is the share of wrong pixels among the 80 % of all pixels with
     the lowest score; ``AURC`` the mean of the risk over all coverages. Keys
-    are ``sel/<score>/AURC`` and ``sel/<score>/risk@<coverage>``; all pixels
-    of the set that have a class are pooled (void and OOD left out).
+    are ``sel/pooled/<score>/AURC`` and ``sel/pooled/<score>/risk@<coverage>``:
+    all pixels of the set that have a class are pooled (void and OOD left
+    out).
 
     Args:
         scores (Sequence[str]): Uncertainty maps to order the pixels by.
@@ -75,7 +76,7 @@ class SelectiveMetric(RunningMetric):
             self.warn(f'none of the {len(results)} images has a pixel with a '
                       'class (gt_sem_seg != 255): all values are NaN.')
             return {
-                f'{score}/{name}': math.nan
+                f'pooled/{score}/{name}': math.nan
                 for score in self.scores for name in names
             }
         curves = {score: RiskCoverage(totals[score]) for score in self.scores}
@@ -85,7 +86,7 @@ class SelectiveMetric(RunningMetric):
         for score, curve in curves.items():
             values = [curve.aurc(), *map(curve.risk, self.coverages)]
             metrics.update({
-                f'{score}/{name}': 100 * value
+                f'pooled/{score}/{name}': 100 * value
                 for name, value in zip(names, values)
             })
         return metrics

@@ -22,11 +22,11 @@ def test_values_are_those_of_all_sorted_pixels(make_sample, evaluate, score):
     samples = [make_sample(i) for i in range(3)]
     metrics = evaluate(SelectiveMetric((score, ), (.5, .8, 1)), samples)
     expected = risks(samples, score)
-    assert metrics[f'sel/{score}/AURC'] == pytest.approx(
+    assert metrics[f'sel/pooled/{score}/AURC'] == pytest.approx(
         expected.mean(), abs=1e-3)
     for coverage in (50, 80, 100):
         last = math.ceil(coverage / 100 * expected.size) - 1
-        assert metrics[f'sel/{score}/risk@{coverage}'] == pytest.approx(
+        assert metrics[f'sel/pooled/{score}/risk@{coverage}'] == pytest.approx(
             expected[last], abs=1e-2)
 
 

@@ -42,7 +42,6 @@ val_dataloader = dict(
         data_root=data_root,
         split='val',
         pipeline=test_pipeline))
-# The val split is the in-distribution test set: it has no OOD image.
 test_dataloader = dict(
     batch_size=1,
     num_workers=4,
@@ -53,6 +52,9 @@ test_dataloader = dict(
         data_root=data_root,
         split='test',
         pipeline=test_pipeline))
+# For tools/test.py --datasets. The val split is the in-distribution test set:
+# it has no OOD image.
+test_sets = dict(test_id=dict(split='val'), test_ood=dict(split='test'))
 
 val_evaluator = [
     dict(type='IoUMetric', iou_metrics=['mIoU']),

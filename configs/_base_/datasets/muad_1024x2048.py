@@ -43,8 +43,6 @@ val_dataloader = dict(
         data_root=data_root,
         split='val',
         pipeline=test_pipeline))
-# In-distribution test: test_dataloader.dataset.split='test_id'. Adverse
-# weather: test_{id,ood}_{low,high}_adv.
 test_dataloader = dict(
     batch_size=1,
     num_workers=4,
@@ -55,6 +53,14 @@ test_dataloader = dict(
         data_root=data_root,
         split='test_ood',
         pipeline=test_pipeline))
+# For tools/test.py --datasets; the last four are in adverse weather.
+test_sets = dict(
+    test_id=dict(split='test_id'),
+    test_ood=dict(split='test_ood'),
+    test_id_low_adv=dict(split='test_id_low_adv'),
+    test_id_high_adv=dict(split='test_id_high_adv'),
+    test_ood_low_adv=dict(split='test_ood_low_adv'),
+    test_ood_high_adv=dict(split='test_ood_high_adv'))
 
 val_evaluator = [
     dict(type='IoUMetric', iou_metrics=['mIoU']),

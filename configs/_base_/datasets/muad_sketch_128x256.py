@@ -36,7 +36,6 @@ val_dataloader = dict(
         data_root=data_root,
         split='val',
         pipeline=test_pipeline))
-# In-distribution test: test_dataloader.dataset.split='test_id'.
 test_dataloader = dict(
     batch_size=1,
     num_workers=0,
@@ -46,6 +45,9 @@ test_dataloader = dict(
         data_root=data_root,
         split='test_ood',
         pipeline=test_pipeline))
+# For tools/test.py --datasets.
+test_sets = dict(
+    test_id=dict(split='test_id'), test_ood=dict(split='test_ood'))
 
 val_evaluator = [
     dict(type='IoUMetric', iou_metrics=['mIoU']),

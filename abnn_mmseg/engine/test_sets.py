@@ -1,0 +1,118 @@
+"""Which datasets and posteriors a config offers for a test, by name.
+
+::
+
+    test_sets = dict(
+        test_id=dict(split='test_id'),
+        road=dict(type='BinaryAnomalyDataset', data_root=..., ...))
+    posteriors = dict(
+        base=dict(type='DeterministicPosterior'),
+        ABNN=dict(),
+        ABNN_32=dict(samples=32))
+
+An entry with a ``type`` stands for itself; one without overrides the config's
+own ``test_dataloader.dataset`` or ``model.posterior``.
+"""
+import copy
+from pathlib import Path
+from typing import Dict, NamedTuple, Optional, Sequence
+
+from mmengine.config import Config, ConfigDict
+
+from .loading import bayesian_model_cfg
+
+OURS = ('AnomalyMetric', 'CalibrationMetric', 'SelectiveMetric')
+
+
+class TestSet(NamedTuple):
+    """What a test loop needs: the data, and what to measure on it."""
+    dataloader: ConfigDict
+    evaluator: Sequence[ConfigDict]
+
+    def with_plots(self, folder: Optional[str]) -> list:
+        """The metrics; ours draw their curves if there is a folder."""
+        metrics = copy.deepcopy(list(self.evaluator))
+        for metric in metrics:
+            if folder and metric.type in OURS:
+                metric.plot_dir = folder
+        return metrics
+
+
+def own_test(cfg: Config) -> TestSet:
+    """The test dataloader and evaluator of a config."""
+    evaluator = cfg.test_evaluator
+    many = isinstance(evaluator, (list, tuple))
+    return TestSet(
+        copy.deepcopy(cfg.test_dataloader),
+        list(evaluator) if many else [evaluator])
+
+
+def choose_test_sets(cfg: Config,
+                     names: Optional[Sequence[str]]) -> Dict[str, TestSet]:
+    """Test sets by name.
+
+    Args:
+        cfg (Config): With ``test_sets``, unless names are files.
+        names (Sequence[str], optional): Names in ``test_sets``, or config
+            files whose test dataloader and evaluator are taken as they are.
+            Empty: all of ``test_sets``. None: the test dataset alone.
+    """
+    if names is None:
+        return dict(test=own_test(cfg))
+    known = cfg.get('test_sets') or {}
+    chosen = {}
+    for name in names or _all(known, 'test_sets', '--datasets'):
+        if name in known:
+            own = own_test(cfg)
+            own.dataloader.dataset = _override(own.dataloader.dataset,
+                                               known[name], 'pipeline')
+            chosen[name] = own
+        elif Path(name).is_file():
+            chosen[Path(name).stem] = own_test(Config.fromfile(name))
+        else:
+            raise ValueError(
+                f'--datasets {name} is neither in test_sets of the config '
+                f'({", ".join(known) or "it has none"}) nor a config file; '
+                'write one of these, or the path of a dataset config.')
+    return chosen
+
+
+def choose_posteriors(cfg: Config, names: Optional[Sequence[str]]
+                      ) -> Dict[str, ConfigDict]:
+    """Configs of posteriors by name.
+
+    Args:
+        cfg (Config): Without ``posteriors`` it offers ``base``, the network
+            alone, and the model's own by the name of its type.
+        names (Sequence[str], optional): Empty: all. None: the own alone.
+    """
+    own = bayesian_model_cfg(cfg).posterior
+    own_name = own.type.replace('Posterior', '')
+    if names is None:
+        return {own_name: own}
+    known = cfg.get('posteriors') or {
+        'base': dict(type='DeterministicPosterior'),
+        **({own_name: {}} if 'posterior' in cfg.model else {})
+    }
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(
+            f'--posteriors {unknown[0]} is not in posteriors of the config; '
+            f'write some of {", ".join(known)}.')
+    return {name: _override(own, known[name]) for name in names or known}
+
+
+def _all(known: dict, key: str, option: str) -> Sequence[str]:
+    if not known:
+        raise ValueError(f'{option} has no names, and the config has no '
+                         f'{key}; write some in either.')
+    return list(known)
+
+
+def _override(own: ConfigDict, entry: dict, *shared: str) -> ConfigDict:
+    """The entry, with what it does not say from the own config.
+
+    An entry with a type takes only the ``shared`` keys.
+    """
+    kept = {k: own[k] for k in shared if k in own} if 'type' in entry else own
+    return ConfigDict(copy.deepcopy({**kept, **entry}))
