@@ -36,28 +36,25 @@ class _NetworkAffine(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, scale: Tensor, shift: Tensor,
-                layer: 'BayesianNorm') -> Tensor:
-        return layer.apply_network(x, scale, shift)
+                layer: 'BayesianNorm', options: dict) -> Tensor:
+        return layer.apply_network(x, scale, shift, **options)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
         """Keep nothing: the networks of a posterior do not train."""
 
     @staticmethod
-    def vmap(info, in_dims, x, scale, shift, layer):
+    def vmap(info, in_dims, x, scale, shift, layer, options):
         n = info.batch_size
         if in_dims[0] is None:
             # The fork: one input becomes the input of n networks.
             x = x.expand(n, *x.shape)
         else:
             x = x.movedim(in_dims[0], 0)
-        batch = x.shape[1]
-        rows = [
-            t.movedim(dim, 0).repeat_interleave(batch, 0)
-            for t, dim in ((scale, in_dims[1]), (shift, in_dims[2]))
-        ]
-        y = layer.apply_rows(x.flatten(0, 1), *rows)
-        return y.unflatten(0, (n, batch)), 0
+        scale, shift = (
+            t.movedim(dim, 0)
+            for t, dim in ((scale, in_dims[1]), (shift, in_dims[2])))
+        return layer.apply_networks(x, scale, shift, **options), 0
 
 
 class BayesianNorm:
@@ -101,16 +98,17 @@ class BayesianNorm:
         """Frozen statistics mean that the norm itself stays in eval."""
         return super().train(mode and self.statistics == 'update')
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, **options) -> Tensor:
+        """``options`` are those of a :class:`CustomBNL`'s own forward."""
         if self.network is not None:
             scale, shift, bias, vmapped = self.network
             if vmapped:
-                return _NetworkAffine.apply(x, scale, shift, self)
-            y = self.apply_network(x, scale, shift)
+                return _NetworkAffine.apply(x, scale, shift, self, options)
+            y = self.apply_network(x, scale, shift, **options)
             return self.add_noise(y, bias) if self.noise == 'element' else y
         if self.noise is None or self.alpha == 0:
-            return super().forward(x)
-        return self.noisy_forward(x)
+            return super().forward(x, **options)
+        return self.noisy_forward(x, **options)
 
     def noisy_forward(self, x: Tensor) -> Tensor:
         """A training pass: fresh noise, gradients to gamma and beta."""
@@ -138,6 +136,13 @@ class BayesianNorm:
                       shift: Tensor) -> Tensor:
         """One network: the family's own kernel with its scale and shift."""
         raise NotImplementedError
+
+    def apply_networks(self, x: Tensor, scale: Tensor,
+                       shift: Tensor) -> Tensor:
+        """n networks, each on its own batch: ``x`` is ``[n, N, ...]``."""
+        rows = (t.repeat_interleave(x.shape[1], 0) for t in (scale, shift))
+        return self.apply_rows(x.flatten(0, 1), *rows).unflatten(
+            0, x.shape[:2])
 
     def apply_rows(self, x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
         """Image i of the batch goes through the network of row i."""
@@ -206,15 +211,6 @@ class LayerBNL(BayesianNorm):
         return F.layer_norm(x, self.normalized_shape, scale, shift, self.eps)
 
 
-class ChannelFirstLayerBNL(BayesianNorm):
-    """``LayerNorm2d`` of timm, mmpretrain and SAN: ``[N, C, H, W]``."""
-
-    def apply_network(self, x, scale, shift):
-        y = F.layer_norm(
-            x.permute(0, 2, 3, 1), self.weight.shape, scale, shift, self.eps)
-        return y.permute(0, 3, 1, 2)
-
-
 class GroupBNL(BayesianNorm):
     """Group norm."""
 
@@ -230,6 +226,43 @@ class InstanceBNL(BayesianNorm):
             x, self.running_mean, self.running_var, scale, shift,
             use_input_stats=self.training or not self.track_running_stats,
             eps=self.eps)
+
+
+class CustomBNL(BayesianNorm):
+    """A norm of any family with a forward of its own.
+
+    Such as ``LayerNorm2d`` of mmseg, mmpretrain and timm (channels first), or
+    a norm with an activation inside. Its own code runs with another gamma,
+    network by network; a training pass has one eps for the whole batch.
+    """
+
+    def noisy_forward(self, x, **options):
+        if self.noise == 'element':
+            return super().noisy_forward(x)
+        eps = torch.randn_like(self.weight)
+        return self.apply_network(x, self.weight * (1 + self.alpha * eps),
+                                  self.bias, **options)
+
+    def add_noise(self, y, bias):
+        raise ValueError(
+            f"noise='element' is not defined for {type(self).__name__}, whose "
+            "layout is its own; write noise='channel' in the posterior.")
+
+    def apply_network(self, x, scale, shift, **options):
+        own = self._parameters
+        self._parameters = dict(own, weight=scale)
+        if own.get('bias') is not None:
+            self._parameters['bias'] = shift
+        try:
+            return super(BayesianNorm, self).forward(x, **options)
+        finally:
+            self._parameters = own
+
+    def apply_networks(self, x, scale, shift, **options):
+        return torch.stack([
+            self.apply_network(*network, **options)
+            for network in zip(x, scale, shift)
+        ])
 
 
 @MODELS.register_module()

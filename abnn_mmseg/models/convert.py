@@ -1,10 +1,11 @@
 """Turn the norms of a built model into BNL, in place, and report on it."""
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Dict, Optional, Sequence, Union
+from typing import Dict, List, Optional, Sequence, Union
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
@@ -17,11 +18,13 @@ KNOWN = {
     nn.GroupNorm: bnl.BNLGN,
     nn.InstanceNorm2d: bnl.BNLIN
 }
-FAMILIES = dict(
-    batch=bnl.BatchBNL,
-    layer=(bnl.LayerBNL, bnl.ChannelFirstLayerBNL),
-    group=bnl.GroupBNL,
-    instance=bnl.InstanceBNL)
+BASES = {
+    _BatchNorm: bnl.BatchBNL,
+    nn.LayerNorm: bnl.LayerBNL,
+    nn.GroupNorm: bnl.GroupBNL,
+    _InstanceNorm: bnl.InstanceBNL
+}
+FAMILIES = dict(zip(BASES, ('batch', 'layer', 'group', 'instance')))
 
 
 class _AnyBatchNorm(_BatchNorm):
@@ -33,16 +36,33 @@ class _AnyBatchNorm(_BatchNorm):
 
 @dataclass
 class ConversionReport:
-    """What became Bayesian, and what did not, and why."""
-    converted: Dict[str, str] = field(default_factory=dict)
+    """What became Bayesian, and what did not, and why.
+
+    Attributes:
+        families (dict): The family of every norm by name.
+        left (dict): Why a norm was left as it is, by name.
+    """
+    families: Dict[str, str] = field(default_factory=dict)
     left: Dict[str, str] = field(default_factory=dict)
 
+    @property
+    def converted(self) -> Dict[str, str]:
+        """The family of every Bayesian layer by name."""
+        return {
+            name: family
+            for name, family in self.families.items() if name not in self.left
+        }
+
     def summary(self) -> str:
-        """Such as "69 batch; left 2: no affine parameters"."""
+        """Such as "69 batch; left 2 instance (neck.norm, ...): excluded"."""
         text = ', '.join(f'{n} {family}' for family, n in Counter(
             self.converted.values()).items()) or 'none'
-        for reason, n in Counter(self.left.values()).items():
-            text += f'; left {n}: {reason}'
+        left: Dict[tuple, List[str]] = defaultdict(list)
+        for name, reason in self.left.items():
+            left[self.families[name], reason].append(name)
+        for (family, reason), names in left.items():
+            which = names[0] + (', ...' if len(names) > 1 else '')
+            text += f'; left {len(names)} {family} ({which}): {reason}'
         return text
 
 
@@ -50,7 +70,8 @@ def convert_norms(model: nn.Module,
                   alpha: float = 0.1,
                   statistics: str = 'frozen',
                   include: Union[str, Sequence[str]] = 'all',
-                  exclude: Sequence[str] = ()) -> ConversionReport:
+                  exclude: Union[str, Sequence[str]] = ()
+                  ) -> ConversionReport:
     """Make every norm of a model Bayesian without touching its tensors.
 
     The layer keeps its identity, parameters, buffers and hooks; only its
@@ -61,31 +82,43 @@ def convert_norms(model: nn.Module,
         alpha (float): Noise level of layers that were plain norms.
         statistics (str): See :class:`BayesianNorm`.
         include (str | Sequence[str]): ``'all'``, or names and patterns.
-        exclude (Sequence[str]): Names and patterns to leave alone.
+        exclude (str | Sequence[str]): Names and patterns to leave alone.
     """
+    norms = {n: m for n, m in model.named_modules() if family_of(m)}
+    chosen = set(norms)
+    if include != 'all':
+        chosen &= _matching('convert', norms, include)
+    chosen -= _matching('exclude', norms, exclude)
     report = ConversionReport()
-    norms = {n: m for n, m in model.named_modules() if is_norm(m)}
-    chosen = set(norms if include == 'all' else select(norms, include))
-    chosen -= set(select(norms, exclude))
     for name, norm in norms.items():
-        reason = 'excluded' if name not in chosen else _obstacle(norm)
-        if reason:
-            report.left[name] = reason
-            continue
-        if not isinstance(norm, bnl.BayesianNorm):
+        report.families[name] = family_of(norm)
+        obstacle = 'excluded' if name not in chosen else _obstacle(name, norm)
+        if obstacle:
+            report.left[name] = obstacle
+            norm.__class__ = _plain_class(type(norm))
+        elif isinstance(norm, bnl.BayesianNorm):
+            norm.make_bayesian(norm.alpha, statistics)
+        else:
             norm.__class__ = bayesian_class(type(norm))
             norm.make_bayesian(alpha, statistics)
-        else:
-            norm.make_bayesian(norm.alpha, statistics)
-        report.converted[name] = family_of(norm)
     return report
 
 
-def is_norm(module: nn.Module) -> bool:
-    """Whether a module is a norm of one of the families."""
-    return isinstance(module, (_BatchNorm, nn.LayerNorm, nn.GroupNorm,
-                               _InstanceNorm)) or _is_channel_first(
-                                   type(module))
+def family_of(module: nn.Module) -> Optional[str]:
+    """``'batch'``, ``'layer'``, ``'group'``, ``'instance'``, or another norm.
+
+    None is no norm at all.
+    """
+    for base, family in FAMILIES.items():
+        if isinstance(module, base):
+            return family
+    kinds = [kind.__name__ for kind in type(module).__mro__]
+    if 'LayerNorm' in kinds or 'LayerNorm2d' in kinds:
+        return 'layer'
+    is_affine = isinstance(getattr(module, 'weight', None), Tensor)
+    if is_affine and re.search(r'Norm(\d[dD])?$', kinds[0]):
+        return kinds[0]
+    return None
 
 
 @cache
@@ -94,33 +127,45 @@ def bayesian_class(norm: type) -> type:
     if norm in KNOWN:
         return KNOWN[norm]
     if issubclass(norm, nn.SyncBatchNorm):
+        # mmengine reverts whatever is a SyncBN to a plain batch norm.
         return type('BNLSyncBN', (bnl.BatchBNL, _AnyBatchNorm), {})
-    for base, family in ((_InstanceNorm, bnl.InstanceBNL),
-                         (_BatchNorm, bnl.BatchBNL),
-                         (nn.GroupNorm, bnl.GroupBNL)):
-        if issubclass(norm, base):
-            return type(f'BNL{norm.__name__}', (family, norm), {})
-    family = (
-        bnl.ChannelFirstLayerBNL if _is_channel_first(norm) else bnl.LayerBNL)
+    family = bnl.CustomBNL
+    for base, known in BASES.items():
+        if issubclass(norm, base) and norm.forward is base.forward:
+            family = known
     return type(f'BNL{norm.__name__}', (family, norm), {})
 
 
-def family_of(layer: bnl.BayesianNorm) -> str:
-    """``'batch'``, ``'layer'``, ``'group'`` or ``'instance'``."""
-    return next(name for name, family in FAMILIES.items()
-                if isinstance(layer, family))
+def _plain_class(norm: type) -> type:
+    """What a class was before it became Bayesian, e.g. by ``norm_cfg``."""
+    if not issubclass(norm, bnl.BayesianNorm):
+        return norm
+    return norm.__mro__[norm.__mro__.index(bnl.BayesianNorm) + 1]
 
 
-def _is_channel_first(norm: type) -> bool:
-    return any(c.__name__ == 'LayerNorm2d' for c in norm.__mro__)
+def _matching(option: str, norms: Dict[str, nn.Module],
+              patterns: Union[str, Sequence[str]]) -> set:
+    """Names of norms that patterns match; each has to match one."""
+    patterns = [patterns] if isinstance(patterns, str) else patterns
+    found = {pattern: select(norms, pattern) for pattern in patterns}
+    for pattern, names in found.items():
+        if not names:
+            tops = sorted({'.'.join(name.split('.')[:2]) for name in norms})
+            raise ValueError(
+                f'{option}={pattern!r} of the segmentor matches none of its '
+                f'{len(norms)} norms; write module names or patterns such as '
+                f'{", ".join(tops[:8])}.')
+    return {name for names in found.values() for name in names}
 
 
-def _obstacle(norm: nn.Module) -> Optional[str]:
+def _obstacle(name: str, norm: nn.Module) -> Optional[str]:
     """Why a norm cannot be Bayesian, None if it can."""
     if getattr(norm, 'weight', None) is None:
         return 'no affine parameters'
-    is_batch = isinstance(norm, _BatchNorm) and not isinstance(
-        norm, _InstanceNorm)
-    if is_batch and norm.running_mean is None:
+    if family_of(norm) not in FAMILIES.values():
+        return 'unknown kind of norm'
+    if isinstance(norm, _BatchNorm) and norm.running_mean is None:
         return 'no running statistics'
+    if 'text_encoder' in name.split('.') and not norm.weight.requires_grad:
+        return 'inside a frozen text encoder'
     return None

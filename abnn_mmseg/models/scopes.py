@@ -1,10 +1,22 @@
 """Where noise lives: names of layers selected by a scope."""
 import fnmatch
+import re
 from typing import Dict, Iterable, List, Sequence, Union
 
 from torch import nn
 
 Scope = Union[str, Sequence[str]]
+
+# What backbones call their n-th stage, first, and the norms around it that
+# belong to it; i = n - 1. A ViT has none: its layers are single blocks.
+STAGES = (
+    ('layer{n}', ),  # ResNet and its like, MobileNet
+    ('stage{n}', 'transition{i}'),  # HRNet
+    ('stages.{i}', 'downsample_layers.{i}', 'norm{i}'),  # Swin, ConvNeXt
+    ('layers.{i}.[0-9]*', ),  # MiT: embedding, blocks, norm, by number
+    ('block{n}', 'patch_embed{n}', 'norm{n}'),  # MSCAN
+    ('encoder.{i}', ),  # UNet
+)
 
 
 def select(names: Iterable[str], patterns: Scope) -> List[str]:
@@ -23,27 +35,52 @@ def resolve(layers: Dict[str, nn.Module], scope: Scope) -> List[str]:
     Args:
         layers (dict): The model's Bayesian layers by name.
         scope (str | Sequence[str]): ``'all'``, ``'late'`` (what follows the
-            largest convolution of the decode head), or module names such as
-            ``'decode_head'`` and ``'backbone.layer4'``, or patterns.
+            largest convolution of the decode head), ``'stage1'`` and so on
+            (of the backbone, whatever it calls them), module names such as
+            ``'decode_head'`` and ``'backbone.layer4'``, patterns, or several
+            of these.
     """
-    if scope == 'all':
-        chosen = list(layers)
-    elif scope == 'late':
-        chosen = _late(list(layers))
-    else:
-        chosen = select(layers, scope)
-    if not chosen:
-        tops = sorted({'.'.join(name.split('.')[:2]) for name in layers})
-        raise ValueError(
-            f'scope={scope!r} matches none of the {len(layers)} Bayesian '
-            "layers; write 'all', 'late', or module names such as "
-            f'{", ".join(tops)}.')
-    return chosen
+    names = list(layers)
+    parts = [scope] if isinstance(scope, str) else list(scope)
+    chosen = set()
+    for part in parts:
+        found = _part(names, part)
+        if not found:
+            tops = sorted({'.'.join(name.split('.')[:2]) for name in names})
+            raise ValueError(
+                f'scope={part!r} matches none of the {len(names)} Bayesian '
+                "layers; write 'all', 'late', 'stage4', or module names such "
+                f'as {", ".join(tops)}.')
+        chosen.update(found)
+    return [name for name in names if name in chosen]
+
+
+def _part(names: List[str], part: str) -> List[str]:
+    """The layers of one word of a scope."""
+    if part == 'all':
+        return names
+    if part == 'late':
+        return _late(names)
+    stage = re.fullmatch(r'(?:backbone\.)?stage(\d+)', part)
+    return (stage and _stage(names, int(stage[1]))) or select(names, part)
+
+
+def _stage(names: List[str], n: int) -> List[str]:
+    """Stage ``n`` of the backbone, counted from 1."""
+    for convention in STAGES:
+        stage, *around = (
+            f'backbone.{name.format(n=n, i=n - 1)}' for name in convention)
+        if select(names, stage):
+            return select(names, [stage, *around])
+    return []
 
 
 def _late(names: List[str]) -> List[str]:
     """Heads fuse their branches in a ``*bottleneck`` or ``fusion_conv``."""
     head = select(names, 'decode_head')
-    fusion = ('bottleneck', 'sep_bottleneck', 'fpn_bottleneck', 'fusion_conv')
-    late = [name for name in head if any(p in fusion for p in name.split('.'))]
-    return late or head[-1:]
+    for fusions in (('fpn_bottleneck', ), ('bottleneck', 'sep_bottleneck'),
+                    ('fusion_conv', )):
+        late = [n for n in head if set(fusions) & set(n.split('.'))]
+        if late:
+            return late
+    return head[-1:]

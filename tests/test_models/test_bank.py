@@ -1,5 +1,6 @@
 import copy
 from collections import Counter
+from functools import partial
 
 import pytest
 import torch
@@ -211,19 +212,33 @@ def test_networks_one_by_one_without_vmap(images, monkeypatch):
 
 
 @torch.no_grad()
-def test_a_model_that_cannot_be_forked_says_so(images):
+@pytest.mark.parametrize('mode', ['whole', 'slide'])
+def test_what_cannot_be_forked_runs_one_by_one(mode, images, monkeypatch):
     """Adding a forked tensor into a shared one, in place, has no meaning."""
-    model = build(bayesian_config(posterior=dict(scope='decode_head')))
-    forward = model.decode_head.cls_seg
+    test_cfg = ConfigDict(mode=mode, crop_size=(24, 24), stride=(16, 16))
 
-    def in_place(feature):
-        shared = images.new_zeros(len(images), 1, 1, 1)
+    def add_mean(forward, feature):
+        shared = images.new_zeros(len(feature), 1, 1, 1)
         shared += feature.mean((1, 2, 3), keepdim=True)
         return forward(feature) + shared
 
-    model.decode_head.cls_seg = in_place
-    with pytest.raises(RuntimeError, match="scope='decode_head'.*one by one"):
-        model.predict(images)
-    model.posterior.draws_per_pass = 1
-    model.posterior.share_trunk = False
-    assert model.predict(images)[0].uncertainty.entropy.shape == (1, 32, 48)
+    def model(**posterior):
+        model = build(bayesian_config(
+            posterior=dict(scope='decode_head', **posterior),
+            test_cfg=test_cfg))
+        head = model.decode_head
+        head.cls_seg = partial(add_mean, head.cls_seg)
+        return model
+
+    forked = model()
+    runs = Counter()
+    forked.backbone.conv1.register_forward_hook(
+        lambda conv, *_: runs.update([conv]))
+    for _ in range(2):
+        actual = forked.predict(images)[0].uncertainty.entropy
+    assert forked.posterior.one_by_one
+    assert set(runs.values()) == {2 * len(forked._windows(images))}
+    monkeypatch.setattr(torch, 'vmap', None)
+    alone = model(draws_per_pass=1, share_trunk=False)
+    expected = alone.predict(images)[0].uncertainty.entropy
+    assert torch.allclose(actual, expected, atol=1e-6)

@@ -32,7 +32,10 @@ def test_the_report_says_what_was_left_and_why():
     assert report.left == {
         '3.0': 'no affine parameters', '4': 'no running statistics',
         '5': 'no affine parameters'}
-    assert 'left 2: no affine parameters' in report.summary()
+    assert report.summary() == (
+        '1 batch, 1 group, 1 instance; left 1 instance (3.0): no affine '
+        'parameters; left 1 batch (4): no running statistics; left 1 layer '
+        '(5): no affine parameters')
 
 
 def test_patterns_include_and_exclude():

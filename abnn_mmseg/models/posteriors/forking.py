@@ -1,8 +1,10 @@
 """Posteriors whose networks part ways inside one model."""
+import logging
 from functools import partial
 from typing import Any, Callable, Iterable, Iterator, Optional
 
 import torch
+from mmengine.logging import print_log
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -19,9 +21,12 @@ class ForkingPosterior(Posterior):
             chooses by device, free memory and input size.
         tolerance (float, optional): Stop drawing for an image once the
             standard error of its mean probability is below.
-        share_trunk (bool): Compute what comes before the fork once. False,
-            with ``draws_per_pass=1``, runs one whole network after the
-            other, for models that ``torch.vmap`` cannot run.
+        share_trunk (bool): Compute what comes before the fork once. False
+            computes all of it for every network.
+
+    Attributes:
+        one_by_one (bool): Whether networks run one after the other: set once
+            ``torch.vmap`` turns out to be unable to run the model.
     """
 
     # What the user wrote that decides where networks fork.
@@ -37,6 +42,7 @@ class ForkingPosterior(Posterior):
         self.draws_per_pass = draws_per_pass
         self.tolerance = tolerance
         self.share_trunk = share_trunk
+        self.one_by_one = False
 
     def forked(self, run: Callable, values: Any,
                forking: Iterable[nn.Module],
@@ -56,6 +62,8 @@ class ForkingPosterior(Posterior):
         if self.tolerance is not None:
             # Ask after each antithetic pair whether it was enough.
             step = min(step, 2)
+        if self.one_by_one:
+            step = 1
         trunk = SharedTrunk(self.model, forking, self.share_trunk)
         for start in range(0, count, step):
             stop = min(start + step, count)
@@ -65,26 +73,38 @@ class ForkingPosterior(Posterior):
                     yield lambda x, v=value: run(v, x)[None]
                 else:
                     value = _slice(values, slice(start, stop))
-                    yield partial(self._run_many, run, value)
+                    yield partial(self._run_many, run, value, trunk)
 
-    def _run_many(self, run: Callable, values: Any, images: Tensor) -> Tensor:
-        run = partial(run, vmapped=True)
-        try:
-            return torch.vmap(run, (0, None))(values, images)
-        except RuntimeError as error:
-            reason = str(error).splitlines()[0]
-            if 'out of memory' in reason or "can't allocate" in reason:
-                raise RuntimeError(
-                    f'out of memory with {len(tree_leaves(values)[0])} '
-                    'networks in one pass; write a smaller draws_per_pass '
-                    'in the posterior, or test with sliding windows.'
-                ) from error
-            where = f'{self.fork_option}={getattr(self, self.fork_option)!r}'
+    def _run_many(self, run: Callable, values: Any, trunk: SharedTrunk,
+                  images: Tensor) -> Tensor:
+        count = len(tree_leaves(values)[0])
+        start = trunk.mark()
+        if not self.one_by_one:
+            try:
+                return torch.vmap(partial(run, vmapped=True), (0, None))(
+                    values, images)
+            except RuntimeError as error:
+                self._give_up_vmap(error, count)
+        trunk.by_order = True
+        logits = []
+        for k in range(count):
+            trunk.rewind(start)
+            logits.append(run(_slice(values, k), images))
+        return torch.stack(logits)
+
+    def _give_up_vmap(self, error: RuntimeError, count: int) -> None:
+        """From now on one network after the other, unless memory ran out."""
+        reason = str(error).splitlines()[0]
+        if 'out of memory' in reason or "can't allocate" in reason:
             raise RuntimeError(
-                f'with {where} the model cannot be forked into several '
-                f'networks ({reason}); write draws_per_pass=1, '
-                'share_trunk=False in the posterior to run them one by one.'
-            ) from error
+                f'out of memory with {count} networks in one pass; write a '
+                'smaller draws_per_pass in the posterior, or test with '
+                'sliding windows.') from error
+        self.one_by_one = True
+        where = f'{self.fork_option}={getattr(self, self.fork_option)!r}'
+        print_log(
+            f'with {where} networks run one by one, since the model cannot '
+            f'run several at once ({reason})', 'current', logging.WARNING)
 
 
 def _slice(values: Any, which) -> Any:

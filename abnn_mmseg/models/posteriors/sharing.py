@@ -15,8 +15,10 @@ class SharedTrunk:
     Candidates are the largest modules that hold no forking layer. While the
     first pass runs under ``vmap``, a candidate whose arguments carry no
     network dimension is upstream of every fork, so its output holds for all
-    passes to come. Call i of a module in a later pass gets the output of
-    call i in the first one, which also tells sliding windows apart.
+    passes to come. Without ``vmap``, what runs before the first forking
+    layer does is upstream. Call i of a module in a later pass gets the
+    output of call i in the first one, which also tells sliding windows
+    apart.
 
     One object serves the passes over one input.
 
@@ -33,38 +35,61 @@ class SharedTrunk:
                  forking: Iterable[nn.Module],
                  enabled: bool = True,
                  max_bytes: int = MAX_BYTES) -> None:
+        self.forking = list(forking)
         self.candidates = (
-            _largest_without(model, set(forking)) if enabled else [])
+            _largest_without(model, set(self.forking)) if enabled else [])
         # Whether all that can be shared is known.
         self.learned = not enabled
+        # Whether the order of calls tells what is upstream, for want of vmap.
+        self.by_order = False
+        self._forked = False
+        self._calls: Dict[nn.Module, int] = {}
         self._memory: Dict[Tuple[nn.Module, int], _Output] = {}
         self._budget = max_bytes
 
     @contextmanager
     def one_pass(self):
-        """Share within this pass; the first one must be under ``vmap``."""
-        calls: Dict[nn.Module, int] = {}
+        """Share within this pass over all windows."""
+        self.rewind({})
+        hooks = [] if self.learned else [
+            layer.register_forward_pre_hook(self._note_fork)
+            for layer in self.forking
+        ]
         for module in self.candidates:
-            module.forward = self._sharing(module, module.forward, calls)
+            module.forward = self._sharing(module, module.forward)
         try:
             yield
         finally:
             for module in self.candidates:
                 del module.forward
+            for hook in hooks:
+                hook.remove()
         self.learned = True
 
-    def _sharing(self, module: nn.Module, forward: Callable,
-                 calls: dict) -> Callable:
+    def mark(self) -> Dict[nn.Module, int]:
+        """Where in the pass a window starts, for :meth:`rewind`."""
+        self._forked = False
+        return dict(self._calls)
+
+    def rewind(self, mark: Dict[nn.Module, int]) -> None:
+        """Another network is about to see the window that starts there."""
+        self._forked = False
+        self._calls = dict(mark)
+
+    def _note_fork(self, *_) -> None:
+        self._forked = True
+
+    def _sharing(self, module: nn.Module, forward: Callable) -> Callable:
 
         def sharing_forward(*args, **kwargs):
-            calls[module] = calls.get(module, -1) + 1
-            key = module, calls[module]
-            known = self._memory.get(key)
+            call = self._calls[module] = self._calls.get(module, -1) + 1
+            known = self._memory.get((module, call))
             if known is not None and known.untouched:
                 return known.output
+            upstream = not (self.by_order and self._forked)
             output = forward(*args, **kwargs)
-            if not self.learned:
-                self._learn(key, (args, kwargs), output)
+            if upstream and not self.learned:
+                self._learn((module, call), (args, kwargs), output)
             return output
 
         return sharing_forward
