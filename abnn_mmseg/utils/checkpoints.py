@@ -1,11 +1,17 @@
 """Read checkpoints without running what a pickle may hold."""
+import os
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Union
 
 import numpy as np
 import torch
 from mmengine.logging import HistoryBuffer
+
+# torch reads these whenever it loads: never, or always, run a pickle.
+FORCE = ('TORCH_FORCE_WEIGHTS_ONLY_LOAD', 'TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD')
 
 
 def _history_buffer_method(owner: Any, name: str) -> Any:
@@ -15,19 +21,35 @@ def _history_buffer_method(owner: Any, name: str) -> Any:
     raise pickle.UnpicklingError(f'getattr of {owner!r} is not allowed')
 
 
-def safe_globals():
+@contextmanager
+def safe_globals() -> Iterator[None]:
     """A context in which torch reads mmengine's checkpoints safely.
 
     Besides tensors they hold numpy arrays and log buffers, nothing that runs
-    code of its own.
+    code of its own. Whoever loads here and asks torch to run what a pickle
+    holds, as a fork of mmengine does after a first refusal, is refused again.
     """
     multiarray = (np._core if hasattr(np, '_core') else np.core).multiarray
     dtypes = {type(np.dtype(t)) for t in ('u1', 'u4', 'i4', 'i8', 'f4', 'f8')}
-    return torch.serialization.safe_globals([
+    # torch's own context would, on its way out, also take away what a context
+    # around it had allowed.
+    before = torch.serialization.get_safe_globals()
+    environment = {name: os.environ.pop(name, None) for name in FORCE}
+    os.environ[FORCE[0]] = '1'
+    torch.serialization.add_safe_globals([
         multiarray._reconstruct, multiarray.scalar, np.ndarray, np.dtype,
         HistoryBuffer, slice, (_history_buffer_method, 'builtins.getattr'),
         *dtypes
     ])
+    try:
+        yield
+    finally:
+        torch.serialization.clear_safe_globals()
+        torch.serialization.add_safe_globals(before)
+        for name, value in environment.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 def read_checkpoint(path: Union[str, Path], mmap: bool = False) -> dict:
