@@ -14,13 +14,18 @@ else
 endif
 PIP := $(PYTHON) -m pip install --quiet --disable-pip-version-check
 INSTALLED := $(ENV)/.abnn-mmseg-installed
+# The original packages live in an environment of their own, always.
+OPENMMLAB := .venv-openmmlab
+# More arguments of pytest, such as ARGS='-k windows'.
+ARGS ?=
 
-.PHONY: demo test lint venv clean
+.PHONY: demo test test-openmmlab lint venv clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make demo   draw a dataset, train, adapt, test, export: a page of maps'
 	@echo 'make test   run the tests'
+	@echo 'make test-openmmlab   run them on the original mmseg and mmengine'
 	@echo 'make lint   check the style'
 	@echo 'make venv   only set up the environment'
 
@@ -28,7 +33,10 @@ demo: venv
 	$(PYTHON) tools/demo.py
 
 test: venv
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest -n 2 --dist loadfile $(ARGS)
+
+test-openmmlab: $(OPENMMLAB)/.abnn-mmseg-installed
+	$(OPENMMLAB)/bin/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 lint: venv
 	$(PYTHON) -m ruff check .
@@ -49,5 +57,17 @@ else
 endif
 	@touch $@
 
+# mmcv-lite is mmcv without its compiled module, for which a stub stands in.
+$(OPENMMLAB)/.abnn-mmseg-installed: setup.py constraints.txt
+	@test -x $(@D)/bin/python || python3 -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check \
+	    -c constraints.txt torch==2.13.0
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check \
+	    -c constraints.txt mmsegmentation mmengine mmcv-lite ftfy regex \
+	    -e '.[dev]'
+	@ln -sf $(CURDIR)/tests/openmmlab/_ext.py $$($(@D)/bin/python -c \
+	    'import mmcv; print(mmcv.__path__[0])')
+	@touch $@
+
 clean:
-	rm -rf .venv work_dirs data/muad_sketch
+	rm -rf .venv $(OPENMMLAB) work_dirs data/muad_sketch

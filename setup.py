@@ -44,6 +44,10 @@ setup(
         hdf5=['h5py>=3.8'],  # SegmentMeIfYouCan submissions
         dev=[
             'pytest>=7',
+            'pytest-cov>=5',
+            'pytest-xdist>=3',
+            'hypothesis>=6.90',
+            'mypy>=1.10',
             'ruff>=0.5',
             'scikit-learn>=1.2',  # the reference of the metrics' tests
             'matplotlib>=3.6',
