@@ -19,11 +19,12 @@ OPENMMLAB := .venv-openmmlab
 # More arguments of pytest, such as ARGS='-k windows'.
 ARGS ?=
 
-.PHONY: demo test test-openmmlab lint venv clean
+.PHONY: demo camvid test test-openmmlab lint venv clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make demo   draw a dataset, train, adapt, test, export: a page of maps'
+	@echo 'make camvid CAMVID=path   compare methods on your copy of CamVid'
 	@echo 'make test   run the tests'
 	@echo 'make test-openmmlab   run them on the original mmseg and mmengine'
 	@echo 'make lint   check the style'
@@ -31,6 +32,37 @@ help:
 
 demo: venv
 	$(PYTHON) tools/demo.py
+
+# Every step goes on where it stopped. BASE=checkpoint.pth is a base of yours,
+# BACKBONE=resnet50.pth its start, IMAGES=24 compares on fewer images.
+CAMVID ?= data/camvid
+CAMVID_RUNS ?= work_dirs/camvid
+export CAMVID CAMVID_RUNS
+CAMVID_BASE := configs/deeplabv3plus_r50-caffe-d16_1xb4-800_camvid-224x288.py
+CAMVID_ABNN := configs/abnn_deeplabv3plus_camvid.py
+BASES := $(foreach s,0 1 2,$(CAMVID_RUNS)/base_$(s)/iter_800.pth)
+MEMBERS := $(foreach s,0 1 2,$(CAMVID_RUNS)/abnn_$(s)/members.pth)
+
+camvid: venv $(BASES) $(MEMBERS)
+	$(PYTHON) tools/compare.py configs/compare_camvid.py \
+	  --json $(CAMVID_RUNS)/comparison.json $(if $(IMAGES),--images $(IMAGES))
+
+ifdef BASE
+$(CAMVID_RUNS)/base_0/iter_800.pth: | venv
+	mkdir -p $(@D) && ln -sf $(abspath $(BASE)) $@
+endif
+
+$(CAMVID_RUNS)/base_%/iter_800.pth: | venv
+	$(PYTHON) tools/train.py $(CAMVID_BASE) --resume --work-dir $(@D) \
+	  --cfg-options randomness.seed=$* \
+	  $(if $(BACKBONE),model.backbone.init_cfg.checkpoint=$(BACKBONE))
+
+$(CAMVID_RUNS)/abnn_%/members.pth: $(CAMVID_RUNS)/base_0/iter_800.pth | venv
+	$(PYTHON) tools/train.py $(CAMVID_ABNN) --resume --work-dir $(@D) \
+	  --cfg-options randomness.seed=$*0
+	$(PYTHON) tools/members.py temperature $(CAMVID_ABNN) $< $@ --images 25
+
+.DELETE_ON_ERROR:
 
 test: venv
 	$(PYTHON) -m pytest -n 2 --dist loadfile $(ARGS)

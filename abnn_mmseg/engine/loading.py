@@ -62,20 +62,25 @@ def build_segmentor(cfg: Config,
             member files only.
         checkpoints (str | Sequence[str]): The base and member files in any
             order, or one full checkpoint. Without member files, those that
-            the posterior's ``members`` names are used.
+            the posterior's ``members`` names are used. Several full ones
+            are the networks of an ``EnsemblePosterior``.
         device (str, optional): Where to put it.
     """
     init_default_scope(cfg.get('default_scope', 'mmseg'))
     full, members = split_checkpoints(checkpoints)
     if members and not full:
         full = [cfg.get('load_from')]
-    if len(full) != 1 or not full[0]:
+    model_cfg = bayesian_model_cfg(cfg)
+    is_ensemble = model_cfg.posterior.type == 'EnsemblePosterior'
+    if not full or not full[0] or (len(full) > 1 and not is_ensemble):
         raise ValueError(
             f'got {len(full)} full checkpoints and {len(members)} member '
             'files; give one base checkpoint (or load_from in the config) '
             'and any number of member files.')
-    model = MODELS.build(bayesian_model_cfg(cfg))
+    model = MODELS.build(model_cfg)
     load_base(model, full[0])
+    if len(full) > 1:
+        model.posterior.set_checkpoints(full)
     members = members or getattr(model.posterior, 'member_files', None)
     if members:
         if not hasattr(model.posterior, 'set_members'):

@@ -52,6 +52,7 @@ def train(cfg: Config,
     distribute_on_cpu(cfg)
     with safe_globals():
         if 'posterior' not in cfg.model:
+            cfg.custom_hooks = _with_hooks(cfg, 'CostHook')
             Runner.from_cfg(cfg).train()
             return []
         return MemberTrainer(cfg, members, only).run()
@@ -185,7 +186,8 @@ class MemberTrainer:
 
     def validate(self) -> List[dict]:
         """Validation metrics of the base, each member, and all together."""
-        if self.cfg.get('val_dataloader') is None:
+        if self.cfg.get('val_dataloader') is None or not self.cfg.get(
+                'validate_members', True):
             return []
         self._restore()
         # Nothing is trained here, so nothing is resumed or saved.

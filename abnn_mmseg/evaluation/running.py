@@ -77,6 +77,19 @@ class RunningMetric(BaseMetric):
         """Metrics of the whole set; runs on the main process only."""
         return self.summarize(results, self._total)
 
+    def state_dict(self) -> dict:
+        """What was measured so far, as tensors and builtins."""
+        return dict(
+            results=self.results,
+            total=_encode(self._total),
+            last=_encode(self._last))
+
+    def load_state_dict(self, state: dict) -> None:
+        """Go on from there."""
+        self.results = state['results']
+        self._total = _decode(state['total'])
+        self._last = _decode(state['last'])
+
     def warn(self, message: str) -> None:
         print_log(
             f'{type(self).__name__}: {message}',
@@ -91,4 +104,19 @@ def _merge(one: Totals, other: Totals) -> Totals:
         name: total.merge(other[name]) if isinstance(total, ScoreHistogram)
         else total + other[name]
         for name, total in one.items()
+    }
+
+
+def _encode(totals: Totals) -> dict:
+    return {
+        name: vars(total.cpu()) if isinstance(total, ScoreHistogram)
+        else total.cpu()
+        for name, total in totals.items()
+    }
+
+
+def _decode(state: dict) -> Totals:
+    return {
+        name: ScoreHistogram(**value) if isinstance(value, dict) else value
+        for name, value in state.items()
     }

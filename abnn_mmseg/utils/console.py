@@ -34,7 +34,7 @@ def print_table(title: str,
 
 def _console() -> Console:
     # A pipe has no width; a table cut to 80 columns helps nobody there.
-    width = None if sys.stdout.isatty() else 160
+    width = None if sys.stdout.isatty() else 220
     return Console(width=width)
 
 

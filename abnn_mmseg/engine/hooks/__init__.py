@@ -1,6 +1,7 @@
 """Hooks that a config names by type."""
 from .audit_hook import AuditHook
+from .cost_hook import CostHook
 from .member_hook import MemberHook
 from .progress_hook import ProgressHook
 
-__all__ = ['AuditHook', 'MemberHook', 'ProgressHook']
+__all__ = ['AuditHook', 'CostHook', 'MemberHook', 'ProgressHook']

@@ -1,7 +1,8 @@
-# CamVid, 480x360, with the classes of held_out unknown in training.
+# CamVid, 480x360, with the classes of held_out unknown in training. The
+# environment variable CAMVID may say where it is.
 held_out = ('Pedestrian', 'Bicyclist')
 dataset_type = 'CamVidAnomalyDataset'
-data_root = 'data/camvid'
+data_root = '{{$CAMVID:data/camvid}}'
 crop_size = (224, 288)
 train_pipeline = [
     dict(type='LoadImageFromFile'),

@@ -1,0 +1,181 @@
+"""Run the methods of a config on its datasets, and report.
+
+::
+
+    test_sets = dict(test=dict(), val=dict(split='val'))
+    methods = [dict(name='base', config='configs/...', checkpoints=[...])]
+    figure = dict(images=3, score='entropy')
+    work_dir = 'work_dirs/compare'
+
+``test_sets`` are as in :mod:`abnn_mmseg.engine.test_sets`, ``methods`` the
+arguments of :class:`Method`. Each row is a file in ``work_dir/rows``, named
+by what decides on it, and is never computed twice.
+"""
+import hashlib
+import json
+from pathlib import Path
+from typing import Dict, List, Optional, Sequence
+
+import numpy as np
+from mmengine.config import Config
+from mmengine.logging import MMLogger
+from mmengine.registry import init_default_scope
+from mmseg.registry import DATASETS
+
+from ...engine.temperature import spread
+from ...engine.test_sets import TestSet, choose_test_sets
+from ...engine.tester import write_metrics
+from ...utils.console import print_table
+from ...utils.files import atomic_path
+from .evaluation import Evaluation
+from .figure import choose_images, write_figure
+from .method import Method
+from .report import lines, with_groups
+
+FIGURE = dict(images=3, score='entropy')
+
+
+def compare(cfg: Config,
+            json_file: str,
+            images: Optional[int] = None,
+            only: Optional[Sequence[str]] = None,
+            device: Optional[str] = None) -> List[dict]:
+    """All rows; also a JSON, a table for each dataset, and a figure.
+
+    Args:
+        cfg (Config): See the top of this file.
+        json_file (str): Rewritten after each row. The figures lie beside.
+        images (int, optional): So many of each dataset, evenly spread.
+        only (Sequence[str], optional): Names of methods to run. Rows that
+            other runs have finished are reported as well.
+        device (str, optional): Where to run.
+    """
+    init_default_scope(cfg.get('default_scope', 'mmseg'))
+    # mmseg's metric logs a table of its own for each row.
+    MMLogger.get_instance('comparison', log_level='WARNING')
+    methods = choose_methods(cfg, only)
+    rows: List[dict] = []
+    named = [] if cfg.get('test_sets') else None
+    for name, test_set in choose_test_sets(cfg, named).items():
+        data = _Data(name, test_set, images,
+                     {**FIGURE, **cfg.get('figure', {})})
+        folder = Path(cfg.work_dir) / 'rows'
+        maps: Dict[str, dict] = {}
+        for method, is_wanted in methods.items():
+            found = _rows_of(method, data, folder, device, is_wanted)
+            if not found:
+                continue
+            rows += found
+            shown = method.group or method.name
+            maps.setdefault(shown, _read_maps(folder, found[0]['key']))
+            write_metrics(Path(json_file), dict(rows=with_groups(rows)))
+        print_table(
+            f'{name}, {len(data.images)} images; %, NLL in nats; '
+            'img: mean over images', lines(
+                [r for r in with_groups(rows) if r['dataset'] == name],
+                data.scores))
+        write_figure(
+            Path(json_file).with_name(f'{Path(json_file).stem}_{name}.png'),
+            data.dataset, data.shown, maps, data.figure['score'])
+    return with_groups(rows)
+
+
+def choose_methods(cfg: Config,
+                   only: Optional[Sequence[str]]) -> Dict[Method, bool]:
+    """The methods of a config, and whether each is to be run.
+
+    Those that are not are reported if other runs have finished them.
+    """
+    known = [entry['name'] for entry in cfg.get('methods', [])]
+    if not known:
+        raise ValueError('the config has no methods; write methods = '
+                         "[dict(name='base', config=..., checkpoints=[...])].")
+    unknown = [name for name in only or () if name not in known]
+    if unknown:
+        raise ValueError(f'--only {unknown[0]!r} is not a method of the '
+                         f'config; write some of {known}.')
+    wanted = only or known
+    return {
+        Method(**entry): entry['name'] in wanted
+        for entry in cfg.methods
+        if entry['name'] in wanted or all(
+            Path(path).is_file() for path in entry['checkpoints'])
+    }
+
+
+class _Data:
+    """A dataset, what is measured on it and which images are shown."""
+
+    def __init__(self, name: str, test_set: TestSet, images: Optional[int],
+                 figure: dict) -> None:
+        self.name = name
+        self.metrics = list(test_set.evaluator)
+        self.cfg = test_set.dataloader.dataset
+        self.dataset = DATASETS.build(self.cfg)
+        self.images = spread(len(self.dataset), images)
+        self.figure = figure
+        self.shown = choose_images(self.dataset, self.images,
+                                   figure['images'])
+        self.scores = next(
+            (m.get('scores', ('entropy', )) for m in self.metrics
+             if m['type'] == 'AnomalyMetric'), ())
+
+    def settings(self) -> dict:
+        return dict(dataset=self.cfg.to_dict(), images=self.images,
+                    metrics=[dict(metric) for metric in self.metrics])
+
+
+def _rows_of(method: Method, data: _Data, folder: Path,
+             device: Optional[str], is_wanted: bool) -> List[dict]:
+    """The rows of a method; those not there are computed if wanted."""
+    keys = {
+        variant: _key(method.settings(variant), data.settings())
+        for variant in method.variants
+    }
+    missing = {variant: method.variants[variant]
+               for variant, key in keys.items()
+               if not (folder / f'{key}.json').is_file()}
+    if missing and not is_wanted:
+        return []
+    if missing:
+        _evaluate(method, data, {v: keys[v] for v in missing}, folder, device)
+    rows = []
+    for variant, key in keys.items():
+        row = json.loads((folder / f'{key}.json').read_text())
+        # How it is called is no reason to compute it again.
+        rows.append(dict(
+            method=method.name, variant=variant, group=method.group,
+            dataset=data.name, **row, training=method.training(),
+            disk_bytes=method.disk_bytes()))
+    return rows
+
+
+def _evaluate(method: Method, data: _Data, keys: Dict[str, str], folder: Path,
+              device: Optional[str]) -> None:
+    model = method.build(device)
+    model.scores = tuple(dict.fromkeys(
+        [*_scores(data.metrics), data.figure['score']]))
+    evaluation = Evaluation(
+        model, {v: method.variants[v] for v in keys}, data.dataset,
+        data.metrics, data.images, data.shown, data.figure['score'],
+        folder / f'{_key(sorted(keys.values()))}.unfinished.pth')
+    results = evaluation.run(f'{method.name} on {data.name}')
+    for variant, key in keys.items():
+        with atomic_path(folder / f'{key}.npz') as temporary:
+            np.savez_compressed(temporary, **evaluation.arrays())
+        write_metrics(folder / f'{key}.json', dict(
+            key=key, images=len(data.images), **results[variant]))
+
+
+def _scores(metrics: Sequence[dict]) -> List[str]:
+    return [score for metric in metrics for score in metric.get('scores', ())]
+
+
+def _read_maps(folder: Path, key: str) -> dict:
+    with np.load(folder / f'{key}.npz') as arrays:
+        return dict(arrays)
+
+
+def _key(*settings) -> str:
+    text = json.dumps(settings, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,217 @@
+"""Test the variants of a method on a dataset; stop and go on at any image."""
+import copy
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Dict, Iterator, List, Optional, Sequence
+
+import numpy as np
+import torch
+from mmengine.dataset import pseudo_collate
+from mmengine.evaluator import Evaluator
+from torch import nn
+
+from ...engine.tester import grouped
+from ...models.posteriors import DeterministicPosterior
+from ...utils.checkpoints import read_checkpoint
+from ...utils.console import progress
+from ...utils.files import atomic_path
+
+# A deterministic pass is timed beside every so many images.
+TIMED = 10
+DISAGREEMENT = ('mutual_information', 'variance')
+# Seconds of work that an interruption may cost.
+SAVE_EVERY = 60.
+
+
+class Evaluation:
+    """All variants in one go: draws are shared, conclusions are their own.
+
+    Args:
+        model (nn.Module): The method's segmentor.
+        variants (dict): Overrides of the segmentor's ``prediction`` and
+            ``temperature``, by name.
+        dataset (Dataset): Packs inputs with their ground truth.
+        metrics (Sequence[dict]): Configs of metrics.
+        images (Sequence[int]): Which images of the dataset.
+        shown (Sequence[int]): Images whose maps are kept.
+        score (str): Which maps.
+        state_file (Path): Where unfinished work is kept.
+    """
+
+    def __init__(self, model: nn.Module, variants: Dict[str, dict], dataset,
+                 metrics: Sequence[dict], images: Sequence[int],
+                 shown: Sequence[int], score: str, state_file: Path) -> None:
+        self.model = model
+        self.variants = variants
+        self.dataset = dataset
+        self.images = list(images)
+        self.shown = set(shown)
+        self.score = score
+        self.state_file = state_file
+        self.evaluators = {
+            name: Evaluator(copy.deepcopy(list(metrics))) for name in variants
+        }
+        for evaluator in self.evaluators.values():
+            evaluator.dataset_meta = dataset.metainfo
+        self.reference = DeterministicPosterior()
+        self.reference.attach(model)
+        self.done = 0
+        self.seconds: List[Dict[str, float]] = []
+        self.maps: Dict[str, torch.Tensor] = {}
+
+    def run(self, title: str) -> Dict[str, dict]:
+        """Metrics and seconds of each variant."""
+        self._load()
+        saved = time.monotonic()
+        left = self.images[self.done:]
+        if left:
+            # The first pass of a process is slower than all others.
+            self._time_reference(self._inputs(left[0]))
+        try:
+            for number in progress(left, title, len(left)):
+                self._image(number)
+                self.done += 1
+                if time.monotonic() - saved > SAVE_EVERY:
+                    self._save()
+                    saved = time.monotonic()
+        except KeyboardInterrupt:
+            self._save()
+            raise
+        results = {name: self._result(name) for name in self.variants}
+        self.state_file.unlink(missing_ok=True)
+        return results
+
+    def _result(self, name: str) -> dict:
+        metrics = grouped(self.evaluators[name].evaluate(len(self.images)))
+        networks = len(self.model.posterior)
+        if networks == 1:
+            # One network cannot disagree with itself: rounding errors.
+            metrics = {key: value for key, value in metrics.items()
+                       if not set(key.split('/')) & set(DISAGREEMENT)}
+        timed = [s for s in self.seconds if 'reference' in s]
+        own = sum(self._own(name, s) for s in timed)
+        reference = sum(s['reference'] for s in timed)
+        every = sum(self._own(name, s) for s in self.seconds)
+        return dict(
+            networks=networks,
+            metrics=metrics,
+            inference=dict(
+                seconds=every / len(self.seconds),
+                deterministic_seconds=reference / len(timed),
+                ratio=own / reference))
+
+    def _own(self, name: str, seconds: Dict[str, float]) -> float:
+        centre = self._is_centre(name) and seconds['centres']
+        return seconds['draws'] + centre + seconds[f'conclude {name}']
+
+    def _is_centre(self, name: str) -> bool:
+        prediction = self.variants[name].get('prediction',
+                                             self.model.prediction)
+        return prediction == 'centre'
+
+    def _inputs(self, number: int) -> dict:
+        batch = pseudo_collate([self.dataset[number]])
+        return self.model.data_preprocessor(batch, False)
+
+    @torch.no_grad()
+    def _image(self, number: int) -> None:
+        data = self._inputs(number)
+        inputs, samples = data['inputs'], data['data_samples']
+        metas = [sample.metainfo for sample in samples]
+        seconds: Dict[str, float] = {}
+        with self._clock('draws', seconds):
+            draws = centres = self.model.draw_statistics(inputs, metas)
+        if any(map(self._is_centre, self.variants)):
+            with self._clock('centres', seconds):
+                centres = self.model.centre_statistics(inputs, metas)
+        for name, changes in self.variants.items():
+            with self._clock(f'conclude {name}', seconds), _changed(
+                    self.model, changes):
+                self.model.conclude(
+                    inputs, samples, draws,
+                    centres if self._is_centre(name) else draws)
+            self.evaluators[name].process(samples, data)
+        if number in self.shown:
+            self._keep(number, samples[0])
+        if self.done % TIMED == 0:
+            seconds['reference'] = self._time_reference(data)
+        self.seconds.append(seconds)
+
+    @torch.no_grad()
+    def _time_reference(self, data: dict) -> float:
+        """Seconds of one deterministic pass and its maps."""
+        inputs, samples = data['inputs'], copy.deepcopy(data['data_samples'])
+        metas = [sample.metainfo for sample in samples]
+        seconds: Dict[str, float] = {}
+        with _changed(self.model, dict(posterior=self.reference)):
+            with self._clock('reference', seconds):
+                draws = self.model.draw_statistics(inputs, metas)
+                self.model.conclude(inputs, samples, draws, draws)
+        return seconds['reference']
+
+    @contextmanager
+    def _clock(self, name: str, seconds: Dict[str, float]) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        seconds[name] = time.perf_counter() - start
+
+    def _keep(self, number: int, sample) -> None:
+        self.maps[f'{number} map'] = sample.uncertainty.get(
+            self.score)[0].cpu().half()
+        self.maps[f'{number} prediction'] = sample.pred_sem_seg.data[0].cpu(
+        ).byte()
+
+    def arrays(self) -> Dict[str, np.ndarray]:
+        """The kept maps, for a file."""
+        return {name: value.numpy() for name, value in self.maps.items()}
+
+    def _save(self) -> None:
+        state = dict(
+            done=self.done, seconds=self.seconds, maps=self.maps,
+            metrics={
+                name: [_state(metric) for metric in evaluator.metrics]
+                for name, evaluator in self.evaluators.items()
+            })
+        with atomic_path(self.state_file) as temporary:
+            torch.save(state, temporary)
+
+    def _load(self) -> None:
+        if not self.state_file.is_file():
+            return
+        state = read_checkpoint(self.state_file)
+        self.done, self.seconds = state['done'], state['seconds']
+        self.maps = state['maps']
+        for name, evaluator in self.evaluators.items():
+            for metric, known in zip(evaluator.metrics,
+                                     state['metrics'][name]):
+                _restore(metric, known)
+
+
+def _state(metric) -> dict:
+    if hasattr(metric, 'state_dict'):
+        return metric.state_dict()
+    return dict(results=metric.results)
+
+
+def _restore(metric, state: dict) -> None:
+    if hasattr(metric, 'load_state_dict'):
+        metric.load_state_dict(state)
+    else:
+        metric.results = state['results']
+
+
+@contextmanager
+def _changed(model: nn.Module, changes: dict) -> Iterator[None]:
+    """For a while, some of the segmentor's settings are others."""
+    before: Dict[str, Optional[object]] = {
+        name: getattr(model, name) for name in changes}
+    try:
+        for name, value in changes.items():
+            setattr(model, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(model, name, value)

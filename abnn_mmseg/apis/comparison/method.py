@@ -1,0 +1,122 @@
+"""A method of a comparison: a posterior on a trained network."""
+import copy
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Dict, List, Optional
+
+from mmengine.config import Config
+from torch import nn
+
+from ...engine.hooks.cost_hook import KEY as TRAINING_SECONDS
+from ...engine.loading import BAYESIAN, bayesian_model_cfg, build_segmentor
+from ...engine.members import is_member_file, read_members
+from ...utils.checkpoints import read_checkpoint
+
+
+@dataclass(eq=False)
+class Method:
+    """One way to get uncertainty, as ``methods`` of a config names it.
+
+    Args:
+        name: How the table calls it.
+        config: Config file of its model.
+        checkpoints: What to load: a base and member files, or the full
+            checkpoints of an ensemble.
+        posterior: Instead of the one of the config, if any.
+        options: Overrides of the config, as ``--cfg-options``.
+        variants: Rows that share their draws, by name: overrides of
+            ``prediction`` and ``temperature`` of the segmentor.
+        group: Methods that differ by seed only; the table adds their mean
+            and spread.
+        training_seconds: Of the first checkpoint, if it does not say itself.
+    """
+    name: str
+    config: str
+    checkpoints: List[str]
+    posterior: Optional[dict] = None
+    options: dict = field(default_factory=dict)
+    variants: Dict[str, dict] = field(default_factory=lambda: {'': {}})
+    group: Optional[str] = None
+    training_seconds: Optional[float] = None
+
+    def __post_init__(self) -> None:
+        self.checkpoints = [str(path) for path in self.checkpoints]
+        for path in [self.config, *self.checkpoints]:
+            if not Path(path).is_file():
+                raise FileNotFoundError(
+                    f'{path} of the method {self.name!r} does not exist; '
+                    'train it with tools/train.py first, name another file '
+                    'in the config, or leave the method out with --only.')
+        for name, changes in self.variants.items():
+            strange = set(changes) - {'prediction', 'temperature'}
+            if strange:
+                raise ValueError(
+                    f'variant {name!r} of the method {self.name!r} changes '
+                    f'{sorted(strange)[0]!r}; a variant may change '
+                    'prediction and temperature, so write a method.')
+        self.cfg = Config.fromfile(self.config)
+        self.cfg.merge_from_dict(self.options)
+        if self.posterior is not None:
+            model = self.cfg.model
+            model.type = BAYESIAN.get(model.type, model.type)
+            model.posterior = copy.deepcopy(self.posterior)
+
+    def build(self, device: Optional[str] = None) -> nn.Module:
+        """The segmentor, loaded."""
+        return build_segmentor(self.cfg, self.checkpoints, device)
+
+    def settings(self, variant: str) -> dict:
+        """All that decides on a row: the model's config and its weights."""
+        changes = self.variants[variant]
+        uses = changes.get('temperature') == 'members'
+        return dict(
+            model=bayesian_model_cfg(self.cfg).to_dict(),
+            variant=dict(changes),
+            weights=[digest(path, uses) for path in self.checkpoints])
+
+    def training(self) -> dict:
+        """Seconds of training, of the base and of what comes on top."""
+        first, *others = self.checkpoints
+        base = training_seconds(first)
+        if base is None:
+            base = self.training_seconds
+        own = [training_seconds(path) for path in others]
+        return dict(
+            base_seconds=base,
+            own_seconds=None if None in own else sum(own, 0.))
+
+    def disk_bytes(self) -> int:
+        """Of all files that the method needs."""
+        return sum(Path(path).stat().st_size for path in self.checkpoints)
+
+
+def digest(path: str, with_temperature: bool = False) -> str:
+    """A fingerprint of the weights in a file.
+
+    Metadata of member files do not count, except a temperature in use.
+    """
+    sha = hashlib.sha256()
+    if is_member_file(path):
+        for member in read_members(path):
+            sha.update(member['fingerprint'].encode())
+            for name, value in sorted(member['state'].items()):
+                sha.update(name.encode())
+                sha.update(value.numpy().tobytes())
+            if with_temperature:
+                known = member['meta'].get('temperatures') or {}
+                sha.update(repr(sorted(known.items())).encode())
+    else:
+        with open(path, 'rb') as file:
+            while block := file.read(2**22):
+                sha.update(block)
+    return sha.hexdigest()[:16]
+
+
+def training_seconds(path: str) -> Optional[float]:
+    """What a file knows of the cost of its training."""
+    if is_member_file(path):
+        seconds = [m['meta'].get('seconds') for m in read_members(path)]
+        return None if None in seconds else float(sum(seconds))
+    meta = read_checkpoint(path, mmap=True).get('meta')
+    return (meta or {}).get(TRAINING_SECONDS)

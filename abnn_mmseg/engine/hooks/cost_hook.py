@@ -1,0 +1,45 @@
+"""A hook that writes into checkpoints how long their training took."""
+import time
+from typing import Optional
+
+from mmengine.hooks import Hook
+from mmengine.runner import Runner
+from mmseg.registry import HOOKS
+
+KEY = 'training_seconds'
+
+
+@HOOKS.register_module()
+class CostHook(Hook):
+    """Count the seconds of training, validation apart, over all resumes.
+
+    They are in the ``meta`` of each checkpoint, as ``training_seconds``.
+    """
+
+    priority = 'VERY_LOW'
+
+    def __init__(self) -> None:
+        self.seconds = 0.
+        self.last = time.monotonic()
+
+    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        if runner._resume:
+            self.seconds = checkpoint.get('meta', {}).get(KEY, 0.)
+
+    def before_train(self, runner: Runner) -> None:
+        self.last = time.monotonic()
+
+    def after_train_iter(self,
+                         runner: Runner,
+                         batch_idx: int,
+                         data_batch: Optional[dict] = None,
+                         outputs: Optional[dict] = None) -> None:
+        now = time.monotonic()
+        self.seconds += now - self.last
+        self.last = now
+
+    def after_val(self, runner: Runner) -> None:
+        self.last = time.monotonic()
+
+    def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        checkpoint['meta'][KEY] = self.seconds

@@ -1,0 +1,61 @@
+# What people use today and ABNN, on CamVid-Anomaly: `make camvid` trains what
+# is missing and runs this.
+_base_ = [
+    './_base_/datasets/camvid_anomaly.py', './_base_/default_runtime.py'
+]
+runs = '{{$CAMVID_RUNS:work_dirs/camvid}}'
+work_dir = f'{runs}/comparison'
+base = 'configs/deeplabv3plus_r50-caffe-d16_1xb4-800_camvid-224x288.py'
+abnn = 'configs/abnn_deeplabv3plus_camvid.py'
+trained = [f'{runs}/base_{seed}/iter_800.pth' for seed in range(3)]
+members = [f'{runs}/abnn_{seed}/members.pth' for seed in range(3)]
+
+test_sets = dict(test=dict())
+test_evaluator = [
+    dict(type='IoUMetric', iou_metrics=['mIoU']),
+    dict(type='CalibrationMetric'),
+    dict(
+        type='AnomalyMetric',
+        protocols=('pooled', 'per_image'),
+        scores=('msp', 'entropy', 'mutual_information', 'max_logit')),
+]
+figure = dict(images=3, score='entropy')
+
+methods = [
+    dict(name='base', config=base, checkpoints=trained[:1]),
+    dict(
+        name='MC dropout, head',
+        config=base,
+        checkpoints=trained[:1],
+        posterior=dict(type='DropoutPosterior', samples=6)),
+    dict(
+        name='MC dropout, stages',
+        config=base,
+        checkpoints=trained[:1],
+        posterior=dict(
+            type='DropoutPosterior',
+            modules=['backbone.layer3', 'backbone.layer4', '*.dropout'],
+            rate=0.1,
+            samples=6)),
+    dict(
+        name='TTA',
+        config=base,
+        checkpoints=trained[:1],
+        posterior=dict(type='TTAPosterior', scales=(0.75, 1.25))),
+    dict(
+        name='ensemble of 3',
+        config=base,
+        checkpoints=trained,
+        posterior=dict(type='EnsemblePosterior')),
+] + [
+    dict(
+        name=f'ABNN, seed {seed}',
+        group='ABNN',
+        config=abnn,
+        checkpoints=[trained[0], members[seed]],
+        variants={
+            'posterior mean': dict(),
+            'centre': dict(prediction='centre'),
+            'temperature': dict(temperature='members')
+        }) for seed in range(3)
+]

@@ -1,0 +1,229 @@
+import json
+import shutil
+import statistics
+
+import pytest
+import torch
+from mmengine.config import Config
+from sketches import abnn_config, config
+from toys import build, toy_config
+
+from abnn_mmseg.apis.comparison import Method, compare
+from abnn_mmseg.apis.comparison.evaluation import Evaluation
+from abnn_mmseg.apis.comparison.report import lines
+from abnn_mmseg.engine import save_members
+from abnn_mmseg.engine.loading import build_segmentor
+from abnn_mmseg.engine.members import fingerprint, norm_state
+from abnn_mmseg.engine.temperature import store_temperatures
+from abnn_mmseg.engine.tester import test as run_test
+
+METRICS = [
+    dict(type='IoUMetric', iou_metrics=['mIoU']),
+    dict(type='CalibrationMetric'),
+    dict(type='AnomalyMetric', scores=('entropy', 'mutual_information'))
+]
+
+
+@pytest.fixture(scope='module')
+def runs(sketch, base, tmp_path_factory):
+    """Configs, two bases and the members of two seeds, as files."""
+    folder = tmp_path_factory.mktemp('runs')
+    config(sketch, folder).dump(folder / 'base.py')
+    cfg = abnn_config(sketch, folder, base)
+    cfg.dump(folder / 'abnn.py')
+    network = toy_config(auxiliary=False)
+    network['decode_head']['num_classes'] = 15
+    torch.save(dict(state_dict=build(network, seed=1).state_dict(),
+                    meta=dict(training_seconds=60.)), folder / 'other.pth')
+    model = build_segmentor(cfg, str(base))
+    for seed in range(2):
+        states = [
+            {k: v + 0.1 * torch.randn_like(v) if k.endswith('.bias') else v
+             for k, v in norm_state(model).items()} for _ in range(2)
+        ]
+        path = folder / f'members_{seed}.pth'
+        save_members(path, [dict(state=s, meta=dict(seconds=30.))
+                            for s in states], fingerprint(model))
+        store_temperatures(path, dict(posterior_mean=2., centre=3.))
+    return folder
+
+
+@pytest.fixture
+def comparison(runs, base, sketch, tmp_path):
+    cfg = config(sketch, tmp_path)
+    cfg.test_evaluator = METRICS
+    cfg.test_sets = dict(ood=dict())
+    cfg.figure = dict(images=2, score='entropy')
+    base, other = str(base), str(runs / 'other.pth')
+    plain, abnn = str(runs / 'base.py'), str(runs / 'abnn.py')
+    cfg.methods = [
+        dict(name='base', config=plain, checkpoints=[base],
+             training_seconds=60.),
+        dict(name='ensemble', config=plain, checkpoints=[base, other],
+             posterior=dict(type='EnsemblePosterior')),
+    ] + [
+        dict(name=f'ABNN {seed}', group='ABNN', config=abnn,
+             checkpoints=[base, str(runs / f'members_{seed}.pth')],
+             variants={'mean': {}, 'centre': dict(prediction='centre'),
+                       'T': dict(temperature='members')})
+        for seed in range(2)
+    ]
+    return Config(cfg.to_dict())
+
+
+def by_name(rows):
+    return {(row['method'], row['variant']): row for row in rows}
+
+
+def test_every_method_has_its_rows_in_table_json_and_figure(
+        comparison, runs, base, tmp_path, capsys):
+    path = tmp_path / 'c.json'
+    rows = by_name(compare(comparison, str(path)))
+    names = [('base', ''), ('ensemble', '')] + [
+        (name, variant)
+        for name in ('ABNN 0', 'ABNN 1', 'ABNN, 2 seeds')
+        for variant in ('mean', 'centre', 'T')
+    ]
+    assert sorted(rows) == sorted(names)
+    stored = by_name(json.loads(path.read_text())['rows'])
+    assert stored[names[2]]['metrics'] == rows[names[2]]['metrics']
+    assert (tmp_path / 'c_ood.png').stat().st_size > 1000
+    table = capsys.readouterr().out
+    assert 'ABNN, 2 seeds: T' in table and '±' in table
+    check_metrics(rows, comparison, runs, base)
+    check_variants(rows)
+    check_seeds(rows)
+    check_costs(rows, base, runs)
+
+
+def check_metrics(rows, comparison, runs, base):
+    """The numbers are those of tools/test.py."""
+    for (method, variant), files, options in [
+        (('base', ''), [base], {}),
+        (('ABNN 1', 'centre'), [base, runs / 'members_1.pth'],
+         {'model.prediction': 'centre'}),
+        (('ABNN 1', 'T'), [base, runs / 'members_1.pth'],
+         {'model.temperature': 'members'}),
+    ]:
+        entry = next(m for m in comparison.methods if m['name'] == method)
+        cfg = Config.fromfile(entry['config'])
+        cfg.test_evaluator = METRICS
+        cfg.work_dir = comparison.work_dir
+        cfg.merge_from_dict(options)
+        expected = run_test(cfg, [str(f) for f in files])
+        actual = rows[method, variant]['metrics']
+        for key, value in actual.items():
+            assert value == pytest.approx(expected[key], abs=0.02), key
+        assert len(actual) > 10
+
+
+def check_variants(rows):
+    """They share what comes from the draws."""
+    mean, centre, hot = (rows['ABNN 0', v] for v in ('mean', 'centre', 'T'))
+    key = 'ood/pooled/entropy/AUROC'
+    assert mean['metrics'][key] == centre['metrics'][key]
+    assert mean['metrics'][key] == hot['metrics'][key]
+    assert mean['metrics']['seg/mIoU'] == hot['metrics']['seg/mIoU']
+    assert mean['metrics']['cal/pooled/NLL'] != hot['metrics'][
+        'cal/pooled/NLL']
+    assert centre['inference']['seconds'] > mean['inference']['seconds']
+    assert 'ood/pooled/mutual_information/AUROC' not in rows['base', ''][
+        'metrics']
+
+
+def check_seeds(rows):
+    values = [rows[f'ABNN {s}', 'mean']['metrics']['cal/pooled/ECE']
+              for s in range(2)]
+    row = rows['ABNN, 2 seeds', 'mean']
+    assert row['metrics']['cal/pooled/ECE'] == pytest.approx(
+        sum(values) / 2)
+    assert row['spread']['cal/pooled/ECE'] == pytest.approx(
+        statistics.stdev(values))
+
+
+def check_costs(rows, base, runs):
+    assert rows['base', '']['training'] == dict(
+        base_seconds=60., own_seconds=0.)
+    assert rows['ensemble', '']['training']['own_seconds'] == 60.
+    assert rows['ABNN 0', 'mean']['training']['own_seconds'] == 60.
+    assert rows['ensemble', '']['networks'] == 2
+    assert rows['ABNN 0', 'mean']['networks'] == 4
+    sizes = base.stat().st_size, (runs / 'other.pth').stat().st_size
+    assert rows['ensemble', '']['disk_bytes'] == sum(sizes)
+    assert rows['ABNN 0', 'mean']['inference']['ratio'] > rows[
+        'base', '']['inference']['ratio']
+
+
+def test_an_interrupted_row_goes_on_and_a_finished_one_stays(
+        comparison, tmp_path, monkeypatch):
+    comparison.methods = comparison.methods[:1] + comparison.methods[2:3]
+    expected = by_name(compare(comparison, str(tmp_path / 'whole.json')))
+    comparison.work_dir = str(tmp_path / 'again')
+    original, seen = Evaluation._image, []
+
+    def interrupted(self, number):
+        if len(seen) == 4:
+            raise KeyboardInterrupt
+        seen.append(number)
+        original(self, number)
+
+    monkeypatch.setattr(Evaluation, '_image', interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        compare(comparison, str(tmp_path / 'c.json'))
+    assert len(json.loads((tmp_path / 'c.json').read_text())['rows']) == 1
+
+    def counting(self, number):
+        seen.append(number)
+        original(self, number)
+
+    monkeypatch.setattr(Evaluation, '_image', counting)
+    rows = by_name(compare(comparison, str(tmp_path / 'c.json')))
+    assert seen == [0, 1, 2, 0, 1, 2]
+    for name, row in rows.items():
+        assert row['metrics'] == expected[name]['metrics']
+    compare(comparison, str(tmp_path / 'c.json'))
+    assert len(seen) == 6
+    assert not list((tmp_path / 'again').rglob('*unfinished*'))
+
+
+def test_only_what_decides_on_a_row_is_in_its_key(comparison, tmp_path):
+    entry = dict(comparison.methods[2])
+    path = tmp_path / 'members.pth'
+    shutil.copy(entry['checkpoints'][1], path)
+    entry['checkpoints'] = [entry['checkpoints'][0], str(path)]
+
+    def settings(variant='mean', **changes):
+        return Method(**{**entry, **changes}).settings(variant)
+
+    before = settings()
+    assert settings(name='another name') == before
+    assert settings(options={'model.posterior.alpha': 0.3}) != before
+    assert settings('centre') != before
+    hot = settings('T')
+    store_temperatures(path, dict(posterior_mean=5.))
+    assert settings() == before and settings('T') != hot
+    content = torch.load(path)
+    content['members'][0]['state']['backbone.bn1.bias'][0] += 1
+    torch.save(content, path)
+    assert settings() != before
+
+
+def test_fewer_images_and_methods(comparison, tmp_path):
+    path = str(tmp_path / 'c.json')
+    [row] = compare(comparison, path, images=1, only=['base'])
+    assert row['images'] == 1
+    # What other runs have finished stays in the table.
+    rows = compare(comparison, path, images=1, only=['ensemble'])
+    assert [row['method'] for row in rows] == ['base', 'ensemble']
+    first, second = lines(rows[:1], ('entropy', 'mutual_information'))
+    assert second['AUROC'] == '-' and second['mIoU'] == ''
+
+
+@pytest.mark.parametrize('change,error,message', [
+    (dict(checkpoints=['none.pth']), FileNotFoundError, 'none.pth.*--only'),
+    (dict(variants={'x': dict(alpha=1)}), ValueError, "'alpha'.*variant may"),
+])
+def test_mistakes_in_a_method_get_a_sentence(comparison, change, error,
+                                             message):
+    with pytest.raises(error, match=message):
+        Method(**{**comparison.methods[0], **change})
