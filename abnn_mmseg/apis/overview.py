@@ -5,9 +5,9 @@ from typing import Sequence, Union
 import cv2
 import numpy as np
 
+from ..utils.colours import colourise, palette_table
 from ..utils.files import atomic_path
 from .result import MapResult
-from .writers.colours import colourise, palette_table
 
 TITLE_HEIGHT = 26
 ANOMALY = (255, 255, 255)

@@ -12,7 +12,7 @@ from PIL import Image
 from abnn_mmseg.apis.formats import FORMATS, build_writers
 from abnn_mmseg.apis.result import MapResult
 from abnn_mmseg.apis.writers import ThreadedWriter, natural_range
-from abnn_mmseg.apis.writers.colours import colour_table, colourise
+from abnn_mmseg.utils.colours import colour_table, colourise
 
 CLASSES = ['road', 'car', 'sky']
 PALETTE = [[128, 64, 128], [0, 0, 142], [70, 130, 180]]

@@ -10,13 +10,13 @@ import cv2
 import numpy as np
 
 from abnn_mmseg.apis.writers.arrays import encode_picture
-from abnn_mmseg.apis.writers.colours import (
+from abnn_mmseg.apis.writers.settings import natural_range, slug
+from abnn_mmseg.utils import atomic_write
+from abnn_mmseg.utils.colours import (
     colour_table,
     colourise,
     palette_table,
 )
-from abnn_mmseg.apis.writers.settings import natural_range, slug
-from abnn_mmseg.utils import atomic_write
 
 TEMPLATE = Path(__file__).with_name('template.html')
 

@@ -13,10 +13,10 @@ import numpy as np
 from abnn_mmseg.apis.result import MapResult
 from abnn_mmseg.apis.writers.arrays import encode_picture, quantise
 from abnn_mmseg.apis.writers.base import Writer, refuse_existing
-from abnn_mmseg.apis.writers.colours import byte_ids, palette_table
 from abnn_mmseg.apis.writers.ranking import summary
 from abnn_mmseg.apis.writers.settings import WriterSettings
 from abnn_mmseg.utils import atomic_write
+from abnn_mmseg.utils.colours import byte_ids, palette_table
 
 from .page import write_page
 

@@ -6,10 +6,15 @@ import numpy as np
 from PIL import Image
 
 from abnn_mmseg.utils import atomic_write
+from abnn_mmseg.utils.colours import (
+    byte_ids,
+    colourise,
+    palette_table,
+    with_colour_bar,
+)
 
 from .arrays import encode_picture
 from .base import MapWriter, Writer
-from .colours import byte_ids, colourise, palette_table, with_colour_bar
 
 
 class HeatmapWriter(MapWriter):

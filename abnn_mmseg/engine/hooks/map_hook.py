@@ -1,0 +1,138 @@
+"""A hook that draws uncertainty maps while a model is validated or tested."""
+from pathlib import Path
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+
+import cv2
+import mmcv
+import numpy as np
+from mmengine.fileio import get
+from mmengine.hooks import Hook
+from mmengine.runner import Runner
+from mmseg.registry import HOOKS
+from mmseg.structures import SegDataSample
+
+from ...uncertainty import check_scores, score_range
+from ...utils.colours import colourise, palette_table, with_colour_bar
+
+Range = Tuple[float, float]
+
+
+@HOOKS.register_module()
+class MapVisualizationHook(Hook):
+    """Hand pictures of maps to MMEngine's visualizer, hence to any backend.
+
+    A picture shows image, ground truth, prediction and maps side by side,
+    every map with its colour bar on a scale that is the same for all images.
+    The step of a validation picture is the training's, so a backend with a
+    slider, such as TensorBoard, shows how a map of one image changes. Under a
+    launcher the first process draws, of the images it tests.
+
+    Args:
+        interval (int): Draw one image in so many. Defaults to 50.
+        scores (Sequence[str], optional): Which maps. Defaults to all that
+            the segmentor makes.
+        scale (dict, optional): Lowest and highest colour of a score, such as
+            ``dict(energy=(-20, 0))``. Defaults to the range that the score
+            can take; one without a range needs it.
+        max_side (int): Shrink what is larger. Defaults to 640.
+        backend_args (dict, optional): Of the file backend that images are
+            read with.
+    """
+
+    def __init__(self,
+                 interval: int = 50,
+                 scores: Optional[Sequence[str]] = None,
+                 scale: Optional[Mapping[str, Range]] = None,
+                 max_side: int = 640,
+                 backend_args: Optional[dict] = None) -> None:
+        if not isinstance(interval, int) or interval < 1:
+            raise ValueError(f'interval={interval!r} of MapVisualizationHook '
+                             'must be a positive integer.')
+        self.interval = interval
+        self.scores = None if scores is None else check_scores(scores)
+        self.scale = dict(scale or {})
+        check_scores(self.scale)
+        self.max_side = max_side
+        self.backend_args = backend_args
+        self._seen = 0
+
+    def before_val_epoch(self, runner: Runner) -> None:
+        self._seen = 0
+
+    def before_test_epoch(self, runner: Runner) -> None:
+        self._seen = 0
+
+    def after_val_iter(self, runner: Runner, batch_idx: int,
+                       data_batch: Optional[dict] = None,
+                       outputs: Sequence[SegDataSample] = ()) -> None:
+        self._draw(runner, 'val', outputs, runner.iter)
+
+    def after_test_iter(self, runner: Runner, batch_idx: int,
+                        data_batch: Optional[dict] = None,
+                        outputs: Sequence[SegDataSample] = ()) -> None:
+        self._draw(runner, 'test', outputs, 0)
+
+    def _draw(self, runner: Runner, mode: str,
+              samples: Sequence[SegDataSample], step: int) -> None:
+        for sample in samples:
+            number, self._seen = self._seen, self._seen + 1
+            if number % self.interval:
+                continue
+            # The number keeps apart images of one name in two folders.
+            stem = Path(sample.img_path).stem
+            runner.visualizer.add_image(
+                f'{mode}_{number:05d}_{stem}',
+                self.picture(sample, runner.visualizer.dataset_meta or {}),
+                step)
+
+    def picture(self, sample: SegDataSample, meta: dict) -> np.ndarray:
+        """Image, ground truth, prediction and maps in one row, RGB."""
+        image = mmcv.imfrombytes(
+            get(sample.img_path, backend_args=self.backend_args),
+            channel_order='rgb')
+        views = [self._fit(image)]
+        table = palette_table(meta.get('palette') or ())
+        for field in ('gt_sem_seg', 'pred_sem_seg'):
+            if field in sample:
+                ids = sample.get(field).data[0].cpu().numpy()
+                views.append(table[self._fit(ids.astype(np.uint8))])
+        for score, values in self._maps(sample).items():
+            scale = self._range(score, sample.seg_logits.data.shape[0])
+            views.append(with_colour_bar(
+                colourise(self._fit(values), scale), scale, score))
+        return np.hstack([
+            np.pad(view, ((4, 4), (4, 4), (0, 0)), constant_values=255)
+            for view in views
+        ])
+
+    def _maps(self, sample: SegDataSample) -> Dict[str, np.ndarray]:
+        maps = sample.uncertainty
+        known: List[str] = sorted(maps.keys())
+        missing = sorted(set(self.scores or ()) - set(known))
+        if missing:
+            raise ValueError(
+                f'MapVisualizationHook shall draw {missing[0]!r}, but the '
+                f'segmentor makes {known}; add it to `scores` of the model.')
+        return {
+            score: maps.get(score)[0].float().cpu().numpy()
+            for score in self.scores or known
+        }
+
+    def _range(self, score: str, channels: int) -> Range:
+        # A sigmoid head has one channel and two classes.
+        scale = self.scale.get(score) or score_range(score, max(2, channels))
+        if scale is None:
+            raise ValueError(
+                f'{score!r} has no natural range, and pictures compare only '
+                'on a fixed one; write scale=dict('
+                f'{score}=(LOW, HIGH)) in MapVisualizationHook.')
+        return scale
+
+    def _fit(self, plane: np.ndarray) -> np.ndarray:
+        """Every n-th pixel of a large plane: ids and values stay theirs."""
+        height, width = plane.shape[:2]
+        ratio = self.max_side / max(height, width)
+        if ratio >= 1:
+            return plane
+        size = max(1, round(width * ratio)), max(1, round(height * ratio))
+        return cv2.resize(plane, size, interpolation=cv2.INTER_NEAREST)

@@ -1,0 +1,59 @@
+"""Maps reach the visualizer's backends during val and test."""
+import copy
+
+import cv2
+import numpy as np
+import pytest
+from mmengine.runner import Runner
+from sketches import abnn_config
+
+from abnn_mmseg.engine.hooks import MapVisualizationHook
+
+SCORES = ('entropy', 'mutual_information')
+
+
+def run(sketch, base, tmp_path, loop, backends, **hook):
+    cfg = abnn_config(sketch, tmp_path, base)
+    cfg.visualizer = dict(
+        type='SegLocalVisualizer', vis_backends=backends,
+        name=f'visualizer {tmp_path} {loop}')
+    cfg.custom_hooks = [dict(type='MapVisualizationHook', **hook)]
+    cfg.experiment_name = f'{tmp_path.name}_{loop}'
+    runner = Runner.from_cfg(copy.deepcopy(cfg))
+    getattr(runner, loop)()
+    return sorted(tmp_path.rglob('vis_image/*.png'))
+
+
+@pytest.mark.parametrize('loop', ['val', 'test'])
+def test_one_image_in_so_many_is_drawn(sketch, base, tmp_path, loop):
+    files = run(sketch, base, tmp_path, loop, [dict(type='LocalVisBackend')],
+                interval=2, scores=SCORES)
+    assert [path.name[:len(loop) + 6] for path in files] == [
+        f'{loop}_00000', f'{loop}_00002']
+    picture = cv2.imread(str(files[0]))
+    # Image, ground truth, prediction, and two maps with a bar, 64 wide each.
+    assert picture.shape[0] == 32 + 8 and picture.shape[1] > 5 * 72
+    assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 50
+
+
+def test_tensorboard_shows_the_maps(sketch, base, tmp_path):
+    pytest.importorskip('tensorboard')
+    from tensorboard.backend.event_processing import event_accumulator
+    run(sketch, base, tmp_path, 'val', [dict(type='TensorboardVisBackend')],
+        interval=3)
+    [events] = tmp_path.rglob('events.out.*')
+    log = event_accumulator.EventAccumulator(str(events)).Reload()
+    [tag] = log.Tags()['images']
+    assert tag.startswith('val_00000_')
+
+
+def test_a_scale_is_fixed_or_asked_for():
+    hook = MapVisualizationHook(scale=dict(energy=(-9, 0)))
+    assert hook._range('energy', 15) == (-9, 0)
+    assert hook._range('entropy', 15) == (0, pytest.approx(np.log(15)))
+    with pytest.raises(ValueError, match=r'scale=dict\(max_logit='):
+        hook._range('max_logit', 15)
+    with pytest.raises(ValueError, match="did you mean 'entropy'"):
+        MapVisualizationHook(scores=['entropi'])
+    with pytest.raises(ValueError, match='interval=0'):
+        MapVisualizationHook(interval=0)
