@@ -157,6 +157,8 @@ def write_metrics(path: Path, metrics: dict) -> None:
     def clean(value):
         if isinstance(value, dict):
             return {k: clean(v) for k, v in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [clean(v) for v in value]
         missing = isinstance(value, float) and not math.isfinite(value)
         return None if missing else value
 

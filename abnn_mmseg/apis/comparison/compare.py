@@ -11,8 +11,6 @@
 arguments of :class:`Method`. Each row is a file in ``work_dir/rows``, named
 by what decides on it, and is never computed twice.
 """
-import hashlib
-import json
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence
 
@@ -20,17 +18,14 @@ import numpy as np
 from mmengine.config import Config
 from mmengine.logging import MMLogger
 from mmengine.registry import init_default_scope
-from mmseg.registry import DATASETS
 
-from ...engine.temperature import spread
-from ...engine.test_sets import TestSet, choose_test_sets
+from ...engine.test_sets import choose_test_sets
 from ...engine.tester import write_metrics
 from ...utils.console import print_table
-from ...utils.files import atomic_path
-from .evaluation import Evaluation
-from .figure import choose_images, write_figure
+from .figure import write_figure
 from .method import Method
 from .report import lines, with_groups
+from .rows import Data, rows_of
 
 FIGURE = dict(images=3, score='entropy')
 
@@ -57,12 +52,12 @@ def compare(cfg: Config,
     rows: List[dict] = []
     named = [] if cfg.get('test_sets') else None
     for name, test_set in choose_test_sets(cfg, named).items():
-        data = _Data(name, test_set, images,
-                     {**FIGURE, **cfg.get('figure', {})})
+        data = Data(name, test_set, images,
+                    {**FIGURE, **cfg.get('figure', {})})
         folder = Path(cfg.work_dir) / 'rows'
         maps: Dict[str, dict] = {}
         for method, is_wanted in methods.items():
-            found = _rows_of(method, data, folder, device, is_wanted)
+            found = rows_of(method, data, folder, device, is_wanted)
             if not found:
                 continue
             rows += found
@@ -103,79 +98,6 @@ def choose_methods(cfg: Config,
     }
 
 
-class _Data:
-    """A dataset, what is measured on it and which images are shown."""
-
-    def __init__(self, name: str, test_set: TestSet, images: Optional[int],
-                 figure: dict) -> None:
-        self.name = name
-        self.metrics = list(test_set.evaluator)
-        self.cfg = test_set.dataloader.dataset
-        self.dataset = DATASETS.build(self.cfg)
-        self.images = spread(len(self.dataset), images)
-        self.figure = figure
-        self.shown = choose_images(self.dataset, self.images,
-                                   figure['images'])
-        self.scores = next(
-            (m.get('scores', ('entropy', )) for m in self.metrics
-             if m['type'] == 'AnomalyMetric'), ())
-
-    def settings(self) -> dict:
-        return dict(dataset=self.cfg.to_dict(), images=self.images,
-                    metrics=[dict(metric) for metric in self.metrics])
-
-
-def _rows_of(method: Method, data: _Data, folder: Path,
-             device: Optional[str], is_wanted: bool) -> List[dict]:
-    """The rows of a method; those not there are computed if wanted."""
-    keys = {
-        variant: _key(method.settings(variant), data.settings())
-        for variant in method.variants
-    }
-    missing = {variant: method.variants[variant]
-               for variant, key in keys.items()
-               if not (folder / f'{key}.json').is_file()}
-    if missing and not is_wanted:
-        return []
-    if missing:
-        _evaluate(method, data, {v: keys[v] for v in missing}, folder, device)
-    rows = []
-    for variant, key in keys.items():
-        row = json.loads((folder / f'{key}.json').read_text())
-        # How it is called is no reason to compute it again.
-        rows.append(dict(
-            method=method.name, variant=variant, group=method.group,
-            dataset=data.name, **row, training=method.training(),
-            disk_bytes=method.disk_bytes()))
-    return rows
-
-
-def _evaluate(method: Method, data: _Data, keys: Dict[str, str], folder: Path,
-              device: Optional[str]) -> None:
-    model = method.build(device)
-    model.scores = tuple(dict.fromkeys(
-        [*_scores(data.metrics), data.figure['score']]))
-    evaluation = Evaluation(
-        model, {v: method.variants[v] for v in keys}, data.dataset,
-        data.metrics, data.images, data.shown, data.figure['score'],
-        folder / f'{_key(sorted(keys.values()))}.unfinished.pth')
-    results = evaluation.run(f'{method.name} on {data.name}')
-    for variant, key in keys.items():
-        with atomic_path(folder / f'{key}.npz') as temporary:
-            np.savez_compressed(temporary, **evaluation.arrays())
-        write_metrics(folder / f'{key}.json', dict(
-            key=key, images=len(data.images), **results[variant]))
-
-
-def _scores(metrics: Sequence[dict]) -> List[str]:
-    return [score for metric in metrics for score in metric.get('scores', ())]
-
-
 def _read_maps(folder: Path, key: str) -> dict:
     with np.load(folder / f'{key}.npz') as arrays:
         return dict(arrays)
-
-
-def _key(*settings) -> str:
-    text = json.dumps(settings, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

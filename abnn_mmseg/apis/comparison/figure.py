@@ -11,6 +11,8 @@ from ..result import MapResult
 
 def choose_images(dataset, images: Sequence[int], count: int) -> List[int]:
     """From each of ``count`` equal parts, the image with most anomaly."""
+    if not count:
+        return []
     shares = {}
     for number in images:
         sample = dataset[number]['data_samples']

@@ -1,0 +1,98 @@
+"""Rows of a comparison: each a file, named by what decides on it."""
+import hashlib
+import json
+from pathlib import Path
+from typing import Dict, List, Optional, Sequence
+
+import numpy as np
+from mmseg.registry import DATASETS
+
+from ...engine.temperature import spread
+from ...engine.test_sets import TestSet
+from ...engine.tester import write_metrics
+from ...utils.files import atomic_path
+from .evaluation import Evaluation
+from .figure import choose_images
+from .method import Method
+
+
+class Data:
+    """A dataset, what is measured on it and which images are shown.
+
+    Args:
+        name (str): How rows call it.
+        test_set (TestSet): The dataset and the metrics.
+        images (int, optional): So many, evenly spread. None: all.
+        figure (dict): How many ``images`` to show, by which ``score``.
+    """
+
+    def __init__(self, name: str, test_set: TestSet, images: Optional[int],
+                 figure: dict) -> None:
+        self.name = name
+        self.metrics = list(test_set.evaluator)
+        self.cfg = test_set.dataloader.dataset
+        self.dataset = DATASETS.build(self.cfg)
+        self.images = spread(len(self.dataset), images)
+        self.figure = figure
+        self.shown = choose_images(self.dataset, self.images,
+                                   figure['images'])
+        self.scores = next(
+            (m.get('scores', ('entropy', )) for m in self.metrics
+             if m['type'] == 'AnomalyMetric'), ())
+
+    def settings(self) -> dict:
+        return dict(dataset=self.cfg.to_dict(), images=self.images,
+                    metrics=[dict(metric) for metric in self.metrics])
+
+
+def rows_of(method: Method, data: Data, folder: Path,
+            device: Optional[str] = None,
+            is_wanted: bool = True) -> List[dict]:
+    """The rows of a method; those not there are computed if wanted."""
+    keys = {
+        variant: key_of(method.settings(variant), data.settings())
+        for variant in method.variants
+    }
+    missing = {variant: method.variants[variant]
+               for variant, key in keys.items()
+               if not (folder / f'{key}.json').is_file()}
+    if missing and not is_wanted:
+        return []
+    if missing:
+        _evaluate(method, data, {v: keys[v] for v in missing}, folder, device)
+    rows = []
+    for variant, key in keys.items():
+        row = json.loads((folder / f'{key}.json').read_text())
+        # How it is called is no reason to compute it again.
+        rows.append(dict(
+            method=method.name, variant=variant, group=method.group,
+            dataset=data.name, **row, training=method.training(),
+            disk_bytes=method.disk_bytes()))
+    return rows
+
+
+def _evaluate(method: Method, data: Data, keys: Dict[str, str], folder: Path,
+              device: Optional[str]) -> None:
+    model = method.build(device)
+    model.scores = tuple(dict.fromkeys(
+        [*_scores(data.metrics), data.figure['score']]))
+    evaluation = Evaluation(
+        model, {v: method.variants[v] for v in keys}, data.dataset,
+        data.metrics, data.images, data.shown, data.figure['score'],
+        folder / f'{key_of(sorted(keys.values()))}.unfinished.pth')
+    results = evaluation.run(f'{method.name} on {data.name}')
+    for variant, key in keys.items():
+        with atomic_path(folder / f'{key}.npz') as temporary:
+            np.savez_compressed(temporary, **evaluation.arrays())
+        write_metrics(folder / f'{key}.json', dict(
+            key=key, images=len(data.images), **results[variant]))
+
+
+def _scores(metrics: Sequence[dict]) -> List[str]:
+    return [score for metric in metrics for score in metric.get('scores', ())]
+
+
+def key_of(*settings) -> str:
+    """A name for all that was set."""
+    text = json.dumps(settings, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
