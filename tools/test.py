@@ -4,6 +4,7 @@ from pathlib import Path
 
 from mmengine.config import Config, DictAction
 
+from abnn_mmseg.engine.amp import DTYPES, default_dtype, test_with_amp
 from abnn_mmseg.engine.tester import labelled, tables, test, test_all
 from abnn_mmseg.utils.console import print_table, say_errors
 
@@ -24,6 +25,9 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--work-dir', help='where metrics.json and the curves go')
     parser.add_argument(
+        '--amp', nargs='?', const=default_dtype(), choices=DTYPES,
+        help='mixed precision (%(const)s)')
+    parser.add_argument(
         '--cfg-options', nargs='+', action=DictAction,
         help='override settings, key=value')
     parser.add_argument(
@@ -40,6 +44,8 @@ def main() -> None:
     cfg.launcher = args.launcher
     cfg.work_dir = args.work_dir or cfg.get(
         'work_dir') or f'work_dirs/{Path(args.config).stem}'
+    if args.amp:
+        test_with_amp(cfg, args.amp)
     plots = f'{cfg.work_dir}/plots'
     if args.datasets is None and args.posteriors is None:
         results = [({}, test(cfg, args.checkpoint, plots))]

@@ -5,6 +5,7 @@ from pathlib import Path
 from mmengine.config import Config, DictAction
 
 from abnn_mmseg.engine import train
+from abnn_mmseg.engine.amp import DTYPES, default_dtype, train_with_amp
 from abnn_mmseg.utils.console import print_table, say_errors
 
 
@@ -19,7 +20,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--resume', action='store_true', help='go on where it stopped')
     parser.add_argument(
-        '--amp', action='store_true', help='mixed precision training')
+        '--amp', nargs='?', const=default_dtype(), choices=DTYPES,
+        help='mixed precision training (%(const)s)')
     parser.add_argument(
         '--cfg-options', nargs='+', action=DictAction,
         help='override settings, key=value')
@@ -39,7 +41,7 @@ def main() -> None:
     cfg.work_dir = args.work_dir or cfg.get(
         'work_dir') or f'work_dirs/{Path(args.config).stem}'
     if args.amp:
-        cfg.optim_wrapper.type = 'AmpOptimWrapper'
+        train_with_amp(cfg, args.amp)
     rows = train(cfg, args.members, args.member)
     if rows:
         print_table(f'Validation, members in {cfg.work_dir}', rows)

@@ -19,6 +19,7 @@ import abnn_mmseg
 from ..models.losses import RandomPriorCrossEntropyLoss
 from ..models.posteriors import DeterministicPosterior
 from ..utils.checkpoints import read_state_dict, safe_globals
+from .amp import amp_on_cpu
 from .hooks import ProgressHook
 from .hooks.member_hook import only_norms
 from .loading import distribute_on_cpu
@@ -50,6 +51,7 @@ def train(cfg: Config,
     """
     init_default_scope(cfg.get('default_scope', 'mmseg'))
     distribute_on_cpu(cfg)
+    amp_on_cpu(cfg)
     with safe_globals():
         if 'posterior' not in cfg.model:
             cfg.custom_hooks = _with_hooks(cfg, 'CostHook')

@@ -137,7 +137,9 @@ class BayesianSegmentor:
     def _predict_plain(self, inputs, data_samples):
         data_samples = super().predict(inputs, data_samples)
         for sample in data_samples:
-            logits = sample.seg_logits.data
+            # Mixed precision ends here; numpy knows no bfloat16.
+            logits = sample.seg_logits.data.float()
+            sample.seg_logits.data = logits
             statistics = StreamingStatistics()
             # A sigmoid head's seg_logits are probabilities already.
             statistics.update(

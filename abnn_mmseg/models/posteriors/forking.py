@@ -79,7 +79,7 @@ class ForkingPosterior(Posterior):
                   images: Tensor) -> Tensor:
         count = len(tree_leaves(values)[0])
         start = trunk.mark()
-        if not self.one_by_one:
+        if not (self.one_by_one or _loses_autocast(images)):
             try:
                 return torch.vmap(partial(run, vmapped=True), (0, None))(
                     values, images)
@@ -105,6 +105,11 @@ class ForkingPosterior(Posterior):
         print_log(
             f'with {where} networks run one by one, since the model cannot '
             f'run several at once ({reason})', 'current', logging.WARNING)
+
+
+def _loses_autocast(images: Tensor) -> bool:
+    """On a CPU, autocast does not know what vmap makes of convolutions."""
+    return images.device.type == 'cpu' and torch.is_autocast_enabled('cpu')
 
 
 def _slice(values: Any, which) -> Any:
