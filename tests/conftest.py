@@ -1,4 +1,5 @@
 """What every test starts from."""
+import mmengine.config.config
 import pytest
 import torch
 from mmengine.registry import init_default_scope
@@ -8,6 +9,8 @@ from toys import build, toy_config
 import abnn_mmseg  # noqa: F401
 from abnn_mmseg.datasets.muad_sketch import make_muad_sketch
 
+# Runners print their config prettily, which takes longer than to train a toy.
+mmengine.config.config.FormatCode = lambda text, **kwargs: (text, False)
 # The models are tiny, and sums of one thread are the same everywhere.
 torch.set_num_threads(1)
 

@@ -8,6 +8,8 @@ from abnn_mmseg.engine import train
 from abnn_mmseg.engine.amp import DTYPES, default_dtype, train_with_amp
 from abnn_mmseg.utils.console import print_table, say_errors
 
+COLUMNS = ('name', 'mIoU', 'cal/pooled/NLL', 'cal/pooled/ECE')
+
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -44,7 +46,9 @@ def main() -> None:
         train_with_amp(cfg, args.amp)
     rows = train(cfg, args.members, args.member)
     if rows:
-        print_table(f'Validation, members in {cfg.work_dir}', rows)
+        columns = [c for c in COLUMNS if c in rows[0]]
+        print_table(f'Validation, all of it in {cfg.work_dir}/validation.json',
+                    rows, columns)
 
 
 if __name__ == '__main__':

@@ -2,23 +2,26 @@
 import copy
 import inspect
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Tuple
 
 import mmengine
+import mmseg
 import torch
 from mmengine.config import Config
 from mmengine.dist import barrier, is_main_process
 from mmengine.registry import init_default_scope
-from mmengine.runner import Runner, find_latest_checkpoint
+from mmengine.runner import Runner
 from mmseg.registry import DATASETS, MODELS
 from torch import Tensor
 
 import abnn_mmseg
 
+from ..datasets.replay import replayable
 from ..models.losses import RandomPriorCrossEntropyLoss
 from ..models.posteriors import DeterministicPosterior
-from ..utils.checkpoints import read_state_dict, safe_globals
+from ..utils.checkpoints import read_checkpoint, read_state_dict, safe_globals
 from .amp import amp_on_cpu
 from .hooks import ProgressHook
 from .hooks.member_hook import only_norms
@@ -31,6 +34,7 @@ from .members import (
     read_members,
     save_members,
 )
+from .tester import write_metrics
 
 DEFAULT_MEMBERS = 3
 
@@ -87,6 +91,7 @@ class MemberTrainer:
         load_base(self.model, cfg.load_from)
         self.base = norm_state(self.model)
         self.fingerprint = fingerprint(self.model)
+        self._validator: Optional[Runner] = None
 
     def _check_base(self) -> None:
         path = self.cfg.get('load_from')
@@ -108,7 +113,11 @@ class MemberTrainer:
         if not all(self._is_finished(k) for k in range(self.count)):
             return []
         self._merge()
-        return self.validate()
+        rows = self.table()
+        if rows and is_main_process():
+            write_metrics(self.folder / 'validation.json', {
+                row.pop('name'): row for row in copy.deepcopy(rows)})
+        return rows
 
     def path(self, number: int) -> Path:
         """The finished file of a member."""
@@ -131,8 +140,16 @@ class MemberTrainer:
             ProgressHook(self.numbers.index(number), len(self.numbers)))
         start = time.monotonic()
         runner.train()
+        seconds = time.monotonic() - start
+        barrier()
+        state, meta = self._chosen(runner)
+        meta.update(
+            member=number, seed=self.seed + number, seconds=round(seconds, 1))
+        if self.cfg.get('val_dataloader') is not None:
+            meta['metrics'] = self._score([state])
         if is_main_process():
-            self._save(number, runner, time.monotonic() - start)
+            save_members(self.path(number), [dict(state=state, meta=meta)],
+                         self.fingerprint)
         barrier()
 
     def _restore(self) -> None:
@@ -140,43 +157,56 @@ class MemberTrainer:
         self.model.load_state_dict(self.base, strict=False)
         self.model.zero_grad(set_to_none=True)
 
-    def _runner(self, number: int, **overrides) -> Runner:
+    def _runner(self, number: int) -> Runner:
+        """Of one member, resuming what there is of it if that is wanted."""
+        seed = self.seed + number
+        folder = self.folder / f'member_{number}'
+        last = last_readable(folder) if self.cfg.get('resume') else None
+        return self._build_runner(
+            folder,
+            randomness=dict(self.cfg.get('randomness') or {}, seed=seed),
+            train_dataloader=replayable(self.cfg.train_dataloader, seed),
+            load_from=last,
+            resume=last is not None,
+            custom_hooks=_with_hooks(self.cfg, 'AuditHook', 'StabilityHook',
+                                     'MemberHook'))
+
+    def _build_runner(self, folder: Path, **settings) -> Runner:
         cfg = copy.deepcopy(self.cfg)
-        cfg.work_dir = str(self.folder / f'member_{number}')
-        cfg.randomness = dict(
-            cfg.get('randomness') or {}, seed=self.seed + number)
-        cfg.load_from = None
-        cfg.experiment_name = (f'{self.folder.name}_member_{number}_'
+        for name, value in settings.items():
+            cfg[name] = value
+        cfg.work_dir = str(folder)
+        cfg.experiment_name = (f'{self.folder.name}_{folder.name}_'
                                f'{time.time_ns()}')
-        cfg.custom_hooks = _with_hooks(cfg, 'AuditHook', 'MemberHook')
-        cfg.merge_from_dict(overrides)
         names = set(inspect.signature(Runner.__init__).parameters) & set(cfg)
         arguments = {n: cfg[n] for n in names if n not in ('model', 'cfg')}
         return LoadedRunner(model=self.model, cfg=cfg, **arguments)
 
-    def _save(self, number: int, runner: Runner, seconds: float) -> None:
-        """The best checkpoint if the config keeps one, else the last."""
-        hub = runner.message_hub
-        chosen = hub.get_info('best_ckpt') or find_latest_checkpoint(
-            runner.work_dir)
+    def _chosen(self, runner: Runner) -> Tuple[Dict[str, Tensor], dict]:
+        """Tensors and description of the best checkpoint, else of the last.
+
+        With ``EMAHook`` a checkpoint holds the averaged weights as its
+        ``state_dict``, so the member is the average, which is also what was
+        validated.
+        """
+        known = runner.message_hub.runtime_info
+        best = [v for k, v in known.items() if k.startswith('best_ckpt')]
+        chosen = (best or [known['last_ckpt']])[0]
         state = only_norms(self.model, read_state_dict(chosen))
         eta = [v for k, v in state.items() if k.endswith('.eta')]
         meta = dict(
-            member=number,
-            seed=self.seed + number,
-            iterations=runner.iter,
+            iterations=read_checkpoint(chosen)['meta']['iter'],
             alpha=getattr(self.model.posterior, 'alpha', None),
             scope=self.model.posterior.scope,
             eta=eta[0].tolist() if eta else None,
             checkpoint=Path(chosen).name,
-            seconds=round(seconds, 1),
             versions=dict(
                 abnn_mmseg=abnn_mmseg.__version__,
                 torch=str(torch.__version__),
-                mmengine=mmengine.__version__))
-        tensors = {k: v for k, v in state.items() if not k.endswith('.eta')}
-        save_members(self.path(number), [dict(state=tensors, meta=meta)],
-                     self.fingerprint)
+                mmengine=mmengine.__version__,
+                mmseg=mmseg.__version__))
+        return {k: v for k, v in state.items()
+                if not k.endswith('.eta')}, meta
 
     def _merge(self) -> None:
         if is_main_process():
@@ -186,41 +216,53 @@ class MemberTrainer:
                 dict(state=m['state'], meta=m['meta']) for m in members
             ], self.fingerprint)
 
-    def validate(self) -> List[dict]:
+    def table(self) -> List[dict]:
         """Validation metrics of the base, each member, and all together."""
         if self.cfg.get('val_dataloader') is None or not self.cfg.get(
                 'validate_members', True):
             return []
         self._restore()
-        # Nothing is trained here, so nothing is resumed or saved.
-        runner = self._runner(
-            self.numbers[-1], resume=False,
-            **{'default_hooks.checkpoint': None})
-        states = [
-            read_members(self.path(k))[0]['state'] for k in range(self.count)
-        ]
-        rows = [dict(name='base', **self._score(runner, None))]
-        for k, state in enumerate(states):
-            rows.append(
-                dict(name=f'member {k}', **self._score(runner, [state])))
-        if len(states) > 1:
-            rows.append(
-                dict(name=f'all {len(states)}', **self._score(runner,
-                                                              states)))
+        members = [read_members(self.path(k))[0] for k in range(self.count)]
+        rows = [dict(name='base', **self._score(None))]
+        for k, member in enumerate(members):
+            known = member['meta'].get('metrics')
+            rows.append(dict(
+                name=f'member {k}',
+                **(known or self._score([member['state']]))))
+        if len(members) > 1:
+            rows.append(dict(
+                name=f'all {len(members)}',
+                **self._score([member['state'] for member in members])))
         return rows
 
-    def _score(self, runner: Runner,
-               states: Optional[List[Dict[str, Tensor]]]) -> dict:
+    def _score(self, states: Optional[List[Dict[str, Tensor]]]) -> dict:
+        """Validation metrics of members, or of the base alone."""
+        if self._validator is None:
+            # Nothing is trained here, so nothing is resumed or saved.
+            self._validator = self._build_runner(
+                self.folder / 'validation', resume=False, load_from=None,
+                default_hooks=dict(self.cfg.default_hooks, checkpoint=None),
+                custom_hooks=_with_hooks(Config(), 'AuditHook'))
         posterior = self.model.posterior
         if states is None:
             self.model.posterior = DeterministicPosterior()
         else:
             posterior.set_members(states)
         try:
-            return runner.val()
+            return {k: float(v) for k, v in self._validator.val().items()}
         finally:
             self.model.posterior = posterior
             posterior.set_members([])
+
+
+def last_readable(folder: Path) -> Optional[str]:
+    """The newest whole checkpoint; a run may have been killed writing one."""
+    paths = [p for p in folder.glob('*.pth') if not p.name.startswith('best')]
+    for path in sorted(paths, key=lambda p: p.stat().st_mtime, reverse=True):
+        with suppress(ValueError):
+            read_checkpoint(path)
+            return str(path)
+    return None
 
 
 def _with_hooks(cfg: Config, *types: str) -> list:

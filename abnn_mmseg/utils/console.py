@@ -3,6 +3,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from numbers import Integral, Real
 from typing import Optional
 
 from mmengine.dist import is_main_process
@@ -41,7 +42,8 @@ def _console() -> Console:
 def _text(value) -> str:
     if value is None:
         return '-'
-    return f'{value:.2f}' if isinstance(value, float) else str(value)
+    exact = isinstance(value, Integral) or not isinstance(value, Real)
+    return str(value) if exact else f'{value:.2f}'
 
 
 @contextmanager

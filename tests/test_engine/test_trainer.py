@@ -1,26 +1,48 @@
+import copy
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from sketches import abnn_config, config
 
 from abnn_mmseg.engine import read_members, train
 from abnn_mmseg.engine.loading import build_segmentor
-from abnn_mmseg.engine.trainer import MemberTrainer
+from abnn_mmseg.engine.trainer import MemberTrainer, last_readable
 from abnn_mmseg.utils.checkpoints import read_state_dict
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope='module')
 def trained(sketch, base, tmp_path_factory):
     """Three members, and the rows of the closing table."""
     folder = tmp_path_factory.mktemp('abnn')
-    return folder, train(without_augmentation(sketch, folder, base))
+    return folder, train(augmented(sketch, folder, base))
 
 
-def without_augmentation(sketch, folder, base):
-    """mmengine does not keep the state of the augmentations' generator."""
+def augmented(sketch, folder, base):
+    """The config, with all that is random in a usual pipeline."""
     cfg = abnn_config(sketch, folder, base)
-    cfg.train_dataloader.dataset.pipeline = cfg.test_pipeline
+    cfg.train_dataloader.dataset.pipeline[2:3] = [
+        dict(type='RandomResize', scale=(64, 32), ratio_range=(1., 2.),
+             keep_ratio=True),
+        dict(type='RandomCrop', crop_size=(32, 64), cat_max_ratio=0.75),
+        dict(type='RandomFlip', prob=0.5),
+        dict(type='PhotoMetricDistortion')
+    ]
     cfg.log_level = 'INFO'
     return cfg
+
+
+def assert_same(expected, actual):
+    for name, value in expected['state'].items():
+        assert torch.equal(value, actual['state'][name]), name
+    assert actual['meta']['metrics'] == expected['meta']['metrics']
 
 
 def states(folder, count=3):
@@ -33,6 +55,8 @@ def test_one_command_trains_all_members(trained):
         'base', 'member 0', 'member 1', 'member 2', 'all 3']
     assert all('mIoU' in row and 'cal/pooled/NLL' in row for row in rows)
     assert len(read_members(folder / 'members.pth')) == 3
+    saved = json.loads((folder / 'validation.json').read_text())
+    assert saved['all 3']['mIoU'] == pytest.approx(rows[-1]['mIoU'])
 
 
 def test_progress_counts_members_and_iterations(trained):
@@ -57,6 +81,20 @@ def test_only_norm_parameters_change(trained, base):
             assert torch.equal(value, own[name]), name
 
 
+def test_a_member_describes_itself(trained):
+    folder, rows = trained
+    [member] = read_members(folder / 'member_1.pth')
+    meta = member['meta']
+    assert meta['seed'] == 1 and meta['iterations'] == 4
+    assert meta['alpha'] == 0.2 and meta['scope'] == 'all'
+    assert len(meta['eta']) == 15
+    assert set(meta['versions']) == {
+        'abnn_mmseg', 'torch', 'mmengine', 'mmseg'}
+    assert meta['metrics'] == {
+        k: v for k, v in rows[2].items() if k != 'name'}
+    assert len(member['fingerprint']) == 16
+
+
 def test_the_config_may_name_the_members(trained, base):
     folder, _ = trained
     cfg = abnn_config(folder, folder, base)
@@ -73,19 +111,14 @@ def test_members_differ_in_prior_seed_and_weights(trained):
     assert not torch.equal(weights[0], weights[1])
 
 
-def test_the_same_seed_gives_the_same_members(trained, sketch, base,
-                                              tmp_path):
+def test_a_member_alone_with_other_workers_is_the_same(
+        trained, sketch, base, tmp_path):
     folder, _ = trained
-    train(without_augmentation(sketch, tmp_path, base), only=1)
-    again = read_members(tmp_path / 'member_1.pth')[0]['state']
-    for name, value in states(folder)[1]['state'].items():
-        assert torch.equal(value, again[name]), name
-
-
-def test_a_member_alone_leaves_the_others_untouched(trained, sketch, base,
-                                                    tmp_path):
-    assert train(without_augmentation(sketch, tmp_path, base), only=2) == []
-    assert [p.name for p in tmp_path.glob('member_*.pth')] == ['member_2.pth']
+    cfg = augmented(sketch, tmp_path, base)
+    cfg.train_dataloader.num_workers = 2
+    assert train(cfg, only=1) == []
+    assert [p.name for p in tmp_path.glob('member_*.pth')] == ['member_1.pth']
+    assert_same(states(folder)[1], read_members(tmp_path / 'member_1.pth')[0])
 
 
 def test_resume_goes_on_where_it_stopped(trained, sketch, base, tmp_path,
@@ -102,16 +135,61 @@ def test_resume_goes_on_where_it_stopped(trained, sketch, base, tmp_path,
 
     monkeypatch.setattr(MemberHook, 'before_train_iter', interrupted)
     with pytest.raises(KeyboardInterrupt):
-        train(without_augmentation(sketch, tmp_path, base))
+        train(augmented(sketch, tmp_path, base))
     monkeypatch.undo()
     first = (tmp_path / 'member_0.pth').stat().st_mtime_ns
-    cfg = without_augmentation(sketch, tmp_path, base)
+    cfg = augmented(sketch, tmp_path, base)
     cfg.resume = True
     train(cfg)
     assert (tmp_path / 'member_0.pth').stat().st_mtime_ns == first
     for ours, theirs in zip(states(tmp_path), states(folder)):
-        for name, value in theirs['state'].items():
-            assert torch.equal(value, ours['state'][name]), name
+        assert_same(theirs, ours)
+
+
+KILLER = '''
+import os, signal
+from mmengine.hooks import Hook
+from mmseg.registry import HOOKS
+
+@HOOKS.register_module()
+class Killer(Hook):
+
+    def before_train_iter(self, runner, *args, **kwargs):
+        if runner.iter == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+'''
+
+
+def test_a_killed_process_resumes_to_the_same_member(trained, sketch, base,
+                                                     tmp_path):
+    folder, _ = trained
+    (tmp_path / 'killer.py').write_text(KILLER)
+    cfg = augmented(sketch, tmp_path, base)
+    killed = copy.deepcopy(cfg)
+    killed.custom_imports.imports.append('killer')
+    killed.custom_hooks = [dict(type='Killer')]
+    killed.dump(tmp_path / 'killed.py')
+    process = subprocess.run(
+        [sys.executable, ROOT / 'tools' / 'train.py', tmp_path / 'killed.py',
+         '--member', '0'], cwd=ROOT, capture_output=True, env=dict(
+             os.environ, PYTHONPATH=f'{ROOT}:{tmp_path}', OMP_NUM_THREADS='1'))
+    assert process.returncode == -signal.SIGKILL
+    assert (tmp_path / 'member_0' / 'iter_2.pth').is_file()
+    cfg.resume = True
+    train(cfg, only=0)
+    assert_same(states(folder)[0], read_members(tmp_path / 'member_0.pth')[0])
+
+
+def test_a_checkpoint_cut_off_in_writing_is_passed_over(tmp_path):
+    for name in ('iter_2.pth', 'iter_4.pth'):
+        torch.save(dict(state_dict=dict(weight=torch.ones(100))),
+                   tmp_path / name)
+    assert last_readable(tmp_path) == str(tmp_path / 'iter_4.pth')
+    content = (tmp_path / 'iter_4.pth').read_bytes()
+    (tmp_path / 'iter_4.pth').write_bytes(content[:200])
+    assert last_readable(tmp_path) == str(tmp_path / 'iter_2.pth')
+    (tmp_path / 'iter_2.pth').unlink()
+    assert last_readable(tmp_path) is None
 
 
 def test_checkpoints_of_a_member_hold_the_norms_only(trained):
@@ -123,21 +201,46 @@ def test_checkpoints_of_a_member_hold_the_norms_only(trained):
 
 
 def test_the_best_checkpoint_becomes_the_member(sketch, base, tmp_path):
+    """Training that only gets worse: the best is not the last."""
     cfg = abnn_config(sketch, tmp_path, base)
+    cfg.optim_wrapper.optimizer.lr = 1.
     cfg.train_cfg.val_interval = 2
-    cfg.default_hooks.checkpoint.update(save_best='mIoU', max_keep_ckpts=1)
+    cfg.default_hooks.checkpoint.update(
+        save_best='cal/pooled/NLL', rule='less', interval=1, max_keep_ckpts=1)
     train(cfg, members=1)
-    assert read_members(tmp_path / 'member_0.pth')[0]['meta'][
-        'checkpoint'].startswith('best_mIoU')
+    folder = tmp_path / 'member_0'
+    assert [p.name for p in folder.glob('iter_*')] == ['iter_4.pth']
+    [member] = read_members(tmp_path / 'member_0.pth')
+    [best] = folder.glob('best_*.pth')
+    assert member['meta']['checkpoint'] == best.name
+    assert best.name.endswith(f"iter_{member['meta']['iterations']}.pth")
+    state = read_state_dict(best)
+    for name, value in member['state'].items():
+        assert torch.equal(state[name], value), name
+
+
+def test_full_checkpoints_stay_possible(sketch, base, tmp_path):
+    cfg = abnn_config(sketch, tmp_path, base)
+    cfg.custom_hooks = [dict(type='MemberHook', full_checkpoints=True)]
+    train(cfg, members=1)
+    full = tmp_path / 'member_0' / 'iter_4.pth'
+    assert set(read_state_dict(full)) >= set(read_state_dict(base))
+    assert not build_segmentor(cfg, full).posterior.members
 
 
 def test_a_nan_loss_stops_the_member_and_keeps_the_last_file(
         sketch, base, tmp_path):
+    """The third step explodes; with one file kept, it is the second's."""
     cfg = abnn_config(sketch, tmp_path, base)
-    cfg.optim_wrapper.optimizer.lr = 1e30
+    cfg.param_scheduler = [dict(
+        type='MultiStepLR', milestones=[2], gamma=1e38, by_epoch=False)]
+    cfg.default_hooks.checkpoint.update(interval=1, max_keep_ckpts=1)
     with pytest.raises(FloatingPointError, match='lower the learning rate'):
         train(cfg)
     assert not (tmp_path / 'member_0.pth').exists()
+    [good] = (tmp_path / 'member_0').glob('*.pth')
+    assert good.name == 'iter_2.pth'
+    assert all(torch.isfinite(v).all() for v in read_state_dict(good).values())
 
 
 def test_a_missing_base_is_said_clearly(sketch, base, tmp_path):

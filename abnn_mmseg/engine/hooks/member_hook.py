@@ -1,12 +1,11 @@
 """A hook that makes a member's training small on disk and repeatable."""
-import math
 from typing import Optional
 
 import torch
 from mmengine.dist import get_rank
 from mmengine.hooks import Hook
 from mmengine.model import is_model_wrapper
-from mmengine.runner import Runner
+from mmengine.runner import EpochBasedTrainLoop, Runner
 from mmseg.registry import HOOKS
 
 from ...models.bnl import bayesian_layers
@@ -31,25 +30,18 @@ class MemberHook(Hook):
     def __init__(self, full_checkpoints: bool = False) -> None:
         self.full_checkpoints = full_checkpoints
 
+    def before_train(self, runner: Runner) -> None:
+        # A checkpoint is written before the validation of its iteration; one
+        # that was cut off there may have missed the best of all.
+        if runner.train_loop.iter and _validates(runner):
+            runner.val_loop.run()
+
     def before_train_iter(self,
                           runner: Runner,
                           batch_idx: int,
                           data_batch: Optional[dict] = None) -> None:
         step = runner.iter * 1009 + get_rank()
         torch.manual_seed(runner.seed * 1_000_003 + step)
-
-    def after_train_iter(self,
-                         runner: Runner,
-                         batch_idx: int,
-                         data_batch: Optional[dict] = None,
-                         outputs: Optional[dict] = None) -> None:
-        loss = float(outputs['loss'].detach())
-        if not math.isfinite(loss):
-            raise FloatingPointError(
-                f'the loss is {loss} at iteration {runner.iter + 1}; '
-                'lower the learning rate or alpha and run again with '
-                f'--resume. The last good checkpoint in {runner.work_dir} is '
-                'kept.')
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         if self.full_checkpoints:
@@ -61,6 +53,16 @@ class MemberHook(Hook):
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         state = checkpoint.get('state_dict', checkpoint)
         checkpoint['state_dict'] = {**_model(runner).state_dict(), **state}
+
+
+def _validates(runner: Runner) -> bool:
+    """Whether mmengine's loop validates after the step just done."""
+    loop = runner.train_loop
+    by_epoch = isinstance(loop, EpochBasedTrainLoop)
+    done, last = ((loop.epoch, loop.max_epochs) if by_epoch else
+                  (loop.iter, loop.max_iters))
+    return (runner.val_loop is not None and done >= loop.val_begin
+            and (done % loop.val_interval == 0 or done == last))
 
 
 def only_norms(model, state: dict) -> dict:

@@ -15,7 +15,8 @@ class ProgressHook(Hook):
     Args:
         done (int): Members before this one.
         count (int): Members to train in all.
-        interval (int): Iterations between two lines. Defaults to 50.
+        interval (int): Most iterations between two lines; a short training
+            has ten lines. Defaults to 50.
     """
 
     priority = 'VERY_LOW'
@@ -27,6 +28,7 @@ class ProgressHook(Hook):
 
     def before_train(self, runner: Runner) -> None:
         self.start, self.first = time.monotonic(), runner.iter
+        self.interval = max(1, min(self.interval, runner.max_iters // 10))
 
     def after_train_iter(self,
                          runner: Runner,

@@ -1,0 +1,82 @@
+"""A hook that watches the gradients and stops when numbers are no more."""
+import math
+from typing import List, Optional
+
+import torch
+from mmengine.hooks import Hook
+from mmengine.runner import Runner
+from mmseg.registry import HOOKS
+from torch import Tensor
+
+
+@HOOKS.register_module()
+class StabilityHook(Hook):
+    """Log the gradients' variance; stop before NaN reaches a checkpoint.
+
+    The variance of a parameter's gradient g over the steps is
+    ``E[g^2] - E[g]^2``, both running means that weigh the last
+    ``1 / (1 - decay)`` steps. Logged is the decimal logarithm of its mean
+    over all trained parameters, as ``log10_grad_variance``.
+
+    Args:
+        decay (float): Of the running means. Defaults to 0.95.
+    """
+
+    # Before any hook that writes or averages what has just been updated.
+    priority = 'HIGH'
+
+    def __init__(self, decay: float = 0.95) -> None:
+        self.decay = decay
+
+    def before_train(self, runner: Runner) -> None:
+        self.steps = 0
+        optimizer = runner.optim_wrapper.optimizer
+        self.parameters: List[Tensor] = [
+            p for group in optimizer.param_groups for p in group['params']
+            if p.requires_grad
+        ]
+        self.mean = [torch.zeros_like(p) for p in self.parameters]
+        self.square = [torch.zeros_like(p) for p in self.parameters]
+        # Gradients are gone when a step is over.
+        self.handle = optimizer.register_step_pre_hook(self._observe)
+
+    def after_train(self, runner: Runner) -> None:
+        self.handle.remove()
+
+    @torch.no_grad()
+    def _observe(self, *_) -> None:
+        self.steps += 1
+        for p, mean, square in zip(self.parameters, self.mean, self.square):
+            if p.grad is not None:
+                mean.lerp_(p.grad, 1 - self.decay)
+                square.lerp_(p.grad.square(), 1 - self.decay)
+
+    def variance(self) -> float:
+        """Mean over the parameters, with the running means' bias removed."""
+        weight = 1 - self.decay**self.steps
+        total = sum(
+            (square / weight - (mean / weight).square()).sum()
+            for mean, square in zip(self.mean, self.square))
+        return float(total) / sum(p.numel() for p in self.parameters)
+
+    def after_train_iter(self,
+                         runner: Runner,
+                         batch_idx: int,
+                         data_batch: Optional[dict] = None,
+                         outputs: Optional[dict] = None) -> None:
+        self._check(runner, 'loss', float(outputs['loss'].detach()))
+        largest = torch.stack(torch._foreach_norm(self.parameters)).max()
+        self._check(runner, 'norm of the parameters', float(largest))
+        if self.steps > 1:
+            variance = max(self.variance(), torch.finfo(torch.float32).tiny)
+            runner.message_hub.update_scalar('train/log10_grad_variance',
+                                             math.log10(variance))
+
+    @staticmethod
+    def _check(runner: Runner, name: str, value: float) -> None:
+        if not math.isfinite(value):
+            raise FloatingPointError(
+                f'the {name} is {value} at iteration {runner.iter + 1}; lower '
+                'the learning rate or alpha and start this member again '
+                '(--member K, without --resume, which keeps the old rate). '
+                f'The last good checkpoint stays in {runner.work_dir}.')
