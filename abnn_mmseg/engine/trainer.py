@@ -178,6 +178,10 @@ class MemberTrainer:
         cfg.work_dir = str(folder)
         cfg.experiment_name = (f'{self.folder.name}_{folder.name}_'
                                f'{time.time_ns()}')
+        if cfg.get('visualizer'):
+            # By its name mmengine would find the one of an earlier runner,
+            # and write this one's scalars into that one's folder.
+            cfg.visualizer.name = cfg.experiment_name
         names = set(inspect.signature(Runner.__init__).parameters) & set(cfg)
         arguments = {n: cfg[n] for n in names if n not in ('model', 'cfg')}
         return LoadedRunner(model=self.model, cfg=cfg, **arguments)

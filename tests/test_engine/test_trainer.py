@@ -36,6 +36,7 @@ def augmented(sketch, folder, base):
         dict(type='PhotoMetricDistortion')
     ]
     cfg.log_level = 'INFO'
+    cfg.default_hooks.logger.interval = 2
     return cfg
 
 
@@ -63,6 +64,15 @@ def test_progress_counts_members_and_iterations(trained):
     folder, _ = trained
     log = next((folder / 'member_1').rglob('*.log')).read_text()
     assert 'Member 2 of 3, iteration 4 of 4: 67 % of all' in log
+
+
+def test_each_member_logs_its_gradients_in_its_own_folder(trained):
+    folder, _ = trained
+    for k in range(3):
+        [scalars] = (folder / f'member_{k}').rglob('scalars.json')
+        lines = [json.loads(s) for s in scalars.read_text().splitlines()]
+        steps = [line for line in lines if 'log10_grad_variance' in line]
+        assert steps and -20 < steps[-1]['log10_grad_variance'] < 20
 
 
 def test_only_norm_parameters_change(trained, base):
