@@ -12,6 +12,7 @@ from rich.table import Table
 
 import abnn_mmseg.datasets  # noqa: F401 - fills the registry
 from abnn_mmseg.datasets.check import check_config
+from abnn_mmseg.utils.console import say_errors
 
 
 def parse_args():
@@ -71,4 +72,5 @@ def main():
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    with say_errors():
+        sys.exit(main())

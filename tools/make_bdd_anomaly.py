@@ -8,6 +8,7 @@ from rich.table import Table
 
 from abnn_mmseg.datasets.bdd_anomaly import HELD_OUT
 from abnn_mmseg.datasets.bdd_split import EXPECTED, split_bdd, write_lists
+from abnn_mmseg.utils.console import say_errors
 
 
 def parse_args():
@@ -52,4 +53,5 @@ def main():
 
 
 if __name__ == '__main__':
-    main()
+    with say_errors():
+        main()

@@ -12,6 +12,7 @@ from abnn_mmseg.datasets.muad_sketch import (
     make_muad_sketch,
 )
 from abnn_mmseg.datasets.muad_sketch.ids import NAMES, VOID
+from abnn_mmseg.utils.console import say_errors
 
 
 def parse_args():
@@ -58,4 +59,5 @@ def main():
 
 
 if __name__ == '__main__':
-    main()
+    with say_errors():
+        main()

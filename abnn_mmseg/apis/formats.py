@@ -1,9 +1,9 @@
 """Every output format by the name a user types."""
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Union
 
+from ..utils.choices import one_of
 from . import writers
 from .gallery import GalleryWriter
 
@@ -32,9 +32,6 @@ def build_writers(formats: Sequence[str], folder: Union[str, Path],
         settings: Fields of :class:`WriterSettings`.
     """
     for name in formats:
-        if name not in FORMATS:
-            close = get_close_matches(name.lower(), FORMATS, 1, cutoff=0)[0]
-            raise ValueError(f'Unknown format {name!r}: did you mean '
-                             f'{close!r}? The formats are {list(FORMATS)}.')
+        one_of('format', name, FORMATS)
     shared = writers.WriterSettings(folder, scores, **settings)
     return [FORMATS[name](shared) for name in dict.fromkeys(formats)]

@@ -1,5 +1,6 @@
 """Anything a user may call an input, as a stream of named images."""
 import glob
+from contextlib import suppress
 from pathlib import Path
 from typing import Iterator, List, NamedTuple, Optional, Sequence, Union
 
@@ -65,9 +66,9 @@ class Frames:
 
     def __len__(self) -> int:
         if self.video is not None:
-            return int(
-                cv2.VideoCapture(str(self.video)).get(
-                    cv2.CAP_PROP_FRAME_COUNT))
+            capture = cv2.VideoCapture(str(self.video))
+            # Negative if the file cannot be opened.
+            return max(0, int(capture.get(cv2.CAP_PROP_FRAME_COUNT)))
         return len(self.files)
 
     def __iter__(self) -> Iterator[Frame]:
@@ -95,7 +96,11 @@ def read_bgr(frame: Frame) -> np.ndarray:
     if isinstance(frame.image, np.ndarray):
         return frame.image
     data = np.fromfile(frame.image, np.uint8)
-    image = cv2.imdecode(data, cv2.IMREAD_COLOR) if data.size else None
+    image = None
+    # OpenCV throws for some files, such as those that claim to be enormous.
+    with suppress(cv2.error):
+        if data.size:
+            image = cv2.imdecode(data, cv2.IMREAD_COLOR)
     if image is None:
         raise ValueError(f'{frame.image} cannot be decoded; it is empty, '
                          'truncated or not an image.')
@@ -103,7 +108,8 @@ def read_bgr(frame: Frame) -> np.ndarray:
 
 
 def _check_array(image: np.ndarray) -> np.ndarray:
-    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
+    if image.ndim != 3 or image.shape[2] != 3 or (
+            image.dtype != np.uint8) or not image.size:
         raise ValueError(
             f'the array is {image.dtype} {list(image.shape)}; give uint8 '
             '[H, W, 3] in BGR order, as cv2.imread returns it.')

@@ -8,6 +8,7 @@ from mmengine import fileio
 from mmseg.datasets import BaseSegDataset
 from mmseg.registry import DATASETS
 
+from ..utils.choices import one_of
 from .pairs import EXTENSIONS, Pairs, files_by_stem, match_pairs
 from .protocol import LabelProtocol
 from .transforms import read_image
@@ -73,12 +74,11 @@ class AnomalySegDataset(BaseSegDataset):
     def _split_folders(self, split: Optional[str]) -> dict:
         if split is None:
             return dict(img_path='', seg_map_path='')
-        if split not in self.SPLITS:
-            raise ValueError(
-                f'{type(self).__name__} has no split {split!r}. Choose from: '
-                f'{", ".join(self.SPLITS) or "none; set data_prefix instead"}.'
-            )
-        return self.SPLITS[split]
+        if not self.SPLITS:
+            raise ValueError(f'{type(self).__name__} has no split {split!r}, '
+                             'nor any other; set data_prefix instead.')
+        return self.SPLITS[one_of(
+            f'{type(self).__name__}: split', split, self.SPLITS)]
 
     def _protocol_metainfo(self, metainfo: dict) -> dict:
         classes = metainfo.get('classes', self.labels.classes)

@@ -2,6 +2,7 @@
 from mmseg.datasets import CityscapesDataset
 from mmseg.registry import DATASETS
 
+from ..utils.choices import one_of
 from .anomaly import AnomalySegDataset
 from .protocol import LabelProtocol
 
@@ -73,11 +74,9 @@ class MUADDataset(AnomalySegDataset):
                  img_suffix='_leftImg8bit',
                  seg_map_suffix='_leftLabel',
                  **kwargs) -> None:
-        if str(protocol) not in PROTOCOLS:
-            raise ValueError(f'MUADDataset has no protocol {protocol!r}. '
-                             f'Choose from: {", ".join(PROTOCOLS)}.')
+        protocol = one_of('MUADDataset: protocol', str(protocol), PROTOCOLS)
         super().__init__(
-            PROTOCOLS[str(protocol)],
+            PROTOCOLS[protocol],
             split=split,
             img_suffix=img_suffix,
             seg_map_suffix=seg_map_suffix,

@@ -14,7 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from ..models.bnl import bayesian_layers
-from ..utils.checkpoints import read_checkpoint, read_state_dict
+from ..utils.checkpoints import (
+    check_weights,
+    is_plain_tensor,
+    read_checkpoint,
+    read_state_dict,
+)
 from ..utils.files import atomic_path
 
 FORMAT = 'abnn_mmseg.members'
@@ -68,8 +73,9 @@ def load_base(model: nn.Module, path: Union[str, Path]) -> None:
             f'{path} does not fit the model: {len(missing) + len(other)} of '
             f'{len(own)} tensors do not match, e.g. {example}; check '
             'num_classes, the backbone and the heads of the config.')
-    model.load_state_dict(
-        {k: state[k] for k in own if k in state}, strict=False)
+    state = {k: state[k] for k in own if k in state}
+    check_weights(state, str(path))
+    model.load_state_dict(state, strict=False)
 
 
 def is_member_file(path: Union[str, Path]) -> bool:
@@ -87,16 +93,31 @@ def read_members(paths: Union[str, Path, Sequence]) -> List[dict]:
         if content.get('format') != FORMAT:
             raise ValueError(f'{path} is not a member file; give the files '
                              'that tools/train.py wrote for an ABNN config.')
-        if content['version'] != VERSION:
+        if content.get('version') != VERSION:
             raise ValueError(
-                f'{path} has version {content["version"]} of the member '
+                f'{path} has version {content.get("version")} of the member '
                 f'format, this package reads {VERSION}; train again or '
                 'install the matching abnn-mmseg.')
+        if not _is_whole(content):
+            raise ValueError(f'{path} is a member file, but no whole member '
+                             'is in it; copy it again, or train again.')
         members += [
             dict(member, fingerprint=content['fingerprint'], path=str(path))
             for member in content['members']
         ]
     return members
+
+
+def _is_whole(content: dict) -> bool:
+    """Whether a file's content is what :func:`save_members` writes."""
+    members = content.get('members')
+    return isinstance(content.get('fingerprint'), str) and isinstance(
+        members, list) and len(members) > 0 and all(
+            isinstance(member, dict) and isinstance(member.get('meta'), dict)
+            and isinstance(member.get('state'), dict) and all(
+                isinstance(key, str) and is_plain_tensor(value)
+                for key, value in member['state'].items())
+            for member in members)
 
 
 def load_members(model: nn.Module, paths: Union[str, Path, Sequence]) -> None:
@@ -138,7 +159,4 @@ def check_members(model: nn.Module, members: Sequence[dict]) -> None:
                 f'{path} belongs to another base (weights '
                 f'{member["fingerprint"]}, loaded are {base}); load the '
                 'checkpoint it was fine-tuned from.')
-        bad = [k for k, v in state.items() if not torch.isfinite(v).all()]
-        if bad:
-            raise ValueError(f'{path} holds NaN or inf, first in {bad[0]}; '
-                             'train this member again.')
+        check_weights(state, path)

@@ -59,6 +59,9 @@ def train(cfg: Config,
     with safe_globals():
         if 'posterior' not in cfg.model:
             cfg.custom_hooks = _with_hooks(cfg, 'CostHook')
+            if cfg.get('load_from') and '://' not in cfg.load_from:
+                # A sentence now, instead of torch's page later.
+                read_checkpoint(cfg.load_from)
             Runner.from_cfg(cfg).train()
             return []
         return MemberTrainer(cfg, members, only).run()
@@ -69,6 +72,11 @@ class LoadedRunner(Runner):
 
     def _init_model_weights(self) -> None:
         """Initializing would throw the base away."""
+
+    def load_checkpoint(self, filename: str, *args, **kwargs):
+        """Resume, but with a sentence about a file that is no checkpoint."""
+        read_checkpoint(filename)
+        return super().load_checkpoint(filename, *args, **kwargs)
 
 
 class MemberTrainer:

@@ -16,6 +16,8 @@ import torch.nn.functional as F
 from mmseg.registry import MODELS
 from torch import Tensor, nn
 
+from ..utils.choices import one_of
+
 STATISTICS = ('frozen', 'update')
 
 
@@ -87,11 +89,8 @@ class BayesianNorm:
     def make_bayesian(self, alpha: float, statistics: str) -> None:
         """Take up the noise rule; also used on a layer built as plain."""
         check_alpha(alpha)
-        if statistics not in STATISTICS:
-            raise ValueError(f'statistics={statistics!r} is unknown to BNL; '
-                             f'write one of {STATISTICS}.')
         self.alpha = float(alpha)
-        self.statistics = statistics
+        self.statistics = one_of('statistics', statistics, STATISTICS)
         self.train(self.training)
 
     def train(self, mode: bool = True):

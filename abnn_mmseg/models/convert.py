@@ -3,15 +3,20 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence, Union
 
+from mmseg.registry import MODELS
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
+from ..utils.choices import one_of
 from . import bnl
 from .scopes import select
 
+# What a norm_cfg may say, for a suggestion; others can be registered.
+NORM_TYPES = ('BN', 'SyncBN', 'LN', 'GN', 'IN', 'BNL', 'BNLLN', 'BNLGN',
+              'BNLIN')
 KNOWN = {
     nn.BatchNorm2d: bnl.BNL,
     nn.LayerNorm: bnl.BNLLN,
@@ -64,6 +69,19 @@ class ConversionReport:
             which = names[0] + (', ...' if len(names) > 1 else '')
             text += f'; left {len(names)} {family} ({which}): {reason}'
         return text
+
+
+def check_norm_types(cfg: Any) -> None:
+    """Raise if a config of modules names a norm that does not exist."""
+    if isinstance(cfg, dict):
+        norm = (cfg.get('norm_cfg') or {}).get('type')
+        if isinstance(norm, str) and '.' not in norm and (
+                MODELS.get(norm) is None):
+            one_of('norm_cfg.type', norm, NORM_TYPES)
+        cfg = list(cfg.values())
+    if isinstance(cfg, (list, tuple)):
+        for value in cfg:
+            check_norm_types(value)
 
 
 def convert_norms(model: nn.Module,

@@ -8,6 +8,8 @@ from mmengine.dist import all_reduce
 from mmseg.registry import MODELS
 from torch import Tensor, nn
 
+from ..utils.choices import one_of
+
 RULES = ('pair', 'sqrt', 'none')
 
 
@@ -60,14 +62,11 @@ class RandomPriorCrossEntropyLoss(nn.Module):
                  loss_weight: float = 1.0,
                  loss_name: str = 'loss_ce') -> None:
         super().__init__()
-        if rule not in RULES:
-            raise ValueError(f'rule={rule!r} of RandomPriorCrossEntropyLoss '
-                             f'is unknown; write one of {RULES}.')
         if not weight >= 1:
             raise ValueError(
                 f'weight={weight!r} of RandomPriorCrossEntropyLoss is the '
                 'weight 1 + eta of a favoured class; write a number >= 1.')
-        self.rule = rule
+        self.rule = one_of('rule', rule, RULES)
         self.weight = weight
         self.loss_weight = loss_weight
         self.loss_name = loss_name

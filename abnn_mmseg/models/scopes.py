@@ -5,6 +5,8 @@ from typing import Dict, Iterable, List, Sequence, Union
 
 from torch import nn
 
+from ..utils.choices import closest
+
 Scope = Union[str, Sequence[str]]
 
 # What backbones call their n-th stage, first, and the norms around it that
@@ -43,14 +45,19 @@ def resolve(layers: Dict[str, nn.Module], scope: Scope) -> List[str]:
     names = list(layers)
     parts = [scope] if isinstance(scope, str) else list(scope)
     chosen = set()
+    if not parts:
+        raise ValueError(f"scope={scope!r} names no layer; write 'all', or "
+                         'module names.')
     for part in parts:
         found = _part(names, part)
         if not found:
             tops = sorted({'.'.join(name.split('.')[:2]) for name in names})
+            near = ['all', 'late', 'decode_head', 'backbone', *tops, *names]
             raise ValueError(
                 f'scope={part!r} matches none of the {len(names)} Bayesian '
-                "layers; write 'all', 'late', 'stage4', or module names such "
-                f'as {", ".join(tops)}.')
+                f'layers; did you mean {closest(part, near)!r}? Write '
+                "'all', 'late', 'stage4', or module names such as "
+                f'{", ".join(tops)}.')
         chosen.update(found)
     return [name for name in names if name in chosen]
 

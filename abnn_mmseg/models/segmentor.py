@@ -17,8 +17,10 @@ from ..uncertainty import (
     temper,
 )
 from ..uncertainty.scores import compute_scores
+from ..utils.choices import one_of
 from .bnl import bayesian_layers
-from .convert import convert_norms
+from .convert import check_norm_types, convert_norms
+from .posteriors.memory import memory_hint
 
 PREDICTIONS = ('posterior_mean', 'centre')
 RESOLUTIONS = ('full', 'decoder')
@@ -62,10 +64,11 @@ class BayesianSegmentor:
                  resolution: str = 'full',
                  temperature: Union[float, str] = 1.,
                  **kwargs) -> None:
+        check_norm_types(kwargs)
         super().__init__(*args, **kwargs)
         self.scores = check_scores(scores)
-        self.prediction = _one_of('prediction', prediction, PREDICTIONS)
-        self.resolution = _one_of('resolution', resolution, RESOLUTIONS)
+        self.prediction = one_of('prediction', prediction, PREDICTIONS)
+        self.resolution = one_of('resolution', resolution, RESOLUTIONS)
         self.temperature = check_temperature(temperature)
         if resolution == 'decoder' and self._slides():
             raise ValueError(
@@ -94,6 +97,7 @@ class BayesianSegmentor:
             layers[name].noise = noise
         return self
 
+    @memory_hint()
     def predict(self,
                 inputs: Tensor,
                 data_samples: Optional[List[SegDataSample]] = None
@@ -103,6 +107,10 @@ class BayesianSegmentor:
         When the posterior is the model itself (no noise, no members), class
         map and ``seg_logits`` are the original model's, bit for bit.
         """
+        if not torch.isfinite(inputs).all():
+            raise ValueError(
+                'the input of the segmentor holds NaN or inf; check the '
+                'images, and mean and std of the data_preprocessor.')
         if self.posterior.is_model:
             return self._predict_plain(inputs, data_samples)
         if data_samples is None:
@@ -311,10 +319,3 @@ def _stitch(network, images: Tensor,
         total[(..., *window)] += logits
         count[window] += 1
     return total / count
-
-
-def _one_of(name: str, value: str, choices: Tuple[str, ...]) -> str:
-    if value not in choices:
-        raise ValueError(f'{name}={value!r} of the segmentor is unknown; '
-                         f'write one of {choices}.')
-    return value

@@ -12,13 +12,13 @@ With p_k the softmax of network k and p its mean over the K networks:
 ``energy``             ``-mean_k logsumexp_c z_kc``
 =====================  ==================================================
 """
-import difflib
 import math
 from typing import Dict, Iterable, Optional, Tuple
 
 import torch
 from torch import Tensor
 
+from ..utils.choices import closest
 from .statistics import StreamingStatistics
 
 
@@ -68,9 +68,9 @@ def check_scores(names: Iterable[str]) -> Tuple[str, ...]:
     names = (names, ) if isinstance(names, str) else tuple(names)
     for name in names:
         if name not in SCORES:
-            near = difflib.get_close_matches(str(name), SCORES, 1, 0)
             raise ValueError(
-                f'{name!r} is not a score; did you mean {near[0]!r}? Scores '
+                f'{name!r} is not a score; did you mean '
+                f'{closest(name, SCORES)!r}? Scores '
                 f'are {", ".join(SCORES)}.')
     return names
 

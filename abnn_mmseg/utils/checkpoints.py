@@ -1,7 +1,7 @@
 """Read checkpoints without running what a pickle may hold."""
 import os
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Union
@@ -59,8 +59,9 @@ def read_checkpoint(path: Union[str, Path], mmap: bool = False) -> dict:
     """
     path = Path(path)
     if not path.is_file():
+        what = 'is a folder' if path.is_dir() else 'does not exist'
         raise FileNotFoundError(
-            f'{path} does not exist; give a checkpoint or member file.')
+            f'{path} {what}; give a checkpoint or member file.')
     try:
         with safe_globals():
             content = torch.load(
@@ -80,21 +81,50 @@ def read_state_dict(path: Union[str, Path]) -> dict:
     """The weights in a checkpoint, in float32, without DDP's prefix."""
     return {
         key: value.float() if value.is_floating_point() else value
-        for key, value in _state_dict(read_checkpoint(path)).items()
+        for key, value in _state_dict(read_checkpoint(path), path).items()
     }
 
 
 def map_state_dict(path: Union[str, Path]) -> dict:
     """The weights in a checkpoint, in their types, left in the file."""
-    return _state_dict(read_checkpoint(path, mmap=True))
+    return _state_dict(read_checkpoint(path, mmap=True), path)
 
 
-def _state_dict(content: dict) -> dict:
+def _state_dict(content: dict, path: Union[str, Path]) -> dict:
     state = content.get('state_dict', content)
+    if not isinstance(state, dict):
+        raise ValueError(f'{path} has a {type(state).__name__} where its '
+                         'state_dict should be; save the model again.')
     return {
         key.removeprefix('module.'): value
-        for key, value in state.items() if isinstance(value, torch.Tensor)
+        for key, value in state.items()
+        if isinstance(key, str) and is_plain_tensor(value)
     }
+
+
+def is_plain_tensor(value: Any) -> bool:
+    """Whether a value is numbers in memory, as weights are."""
+    return (isinstance(value, torch.Tensor) and not value.is_quantized
+            and not value.is_complex() and value.layout == torch.strided
+            and value.device.type == 'cpu')
+
+
+def check_weights(state: Mapping[str, torch.Tensor], place: str) -> None:
+    """Raise if weights are not finite, or a variance is negative.
+
+    Args:
+        state (Mapping): Tensors by state-dict name.
+        place (str): What holds them, such as a file.
+    """
+    for name, value in state.items():
+        if value.is_floating_point() and not torch.isfinite(value).all():
+            raise ValueError(
+                f'{place} holds NaN or inf, first in {name}; load weights '
+                'of a training that did not diverge.')
+        if name.endswith('running_var') and (value < 0).any():
+            raise ValueError(
+                f'{place} holds a negative variance, in {name}; it is '
+                'damaged: copy it again, or load another one.')
 
 
 def _first_sentence(error: Exception) -> str:

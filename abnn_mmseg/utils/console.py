@@ -17,6 +17,9 @@ from rich.progress import (
 )
 from rich.table import Table
 
+MISTAKES = (ValueError, OSError, RuntimeError, ImportError, MemoryError,
+            FloatingPointError, KeyError, AssertionError, SyntaxError)
+
 
 def print_table(title: str,
                 rows: Sequence[Mapping],
@@ -47,8 +50,7 @@ def _text(value) -> str:
 
 
 @contextmanager
-def say_errors(kinds: Sequence[type] = (ValueError, OSError, RuntimeError,
-                                    ImportError, FloatingPointError)):
+def say_errors():
     """End a tool with the error's sentence; the traceback is for us.
 
     Set ``ABNN_TRACEBACK=1`` to see it.
@@ -59,10 +61,19 @@ def say_errors(kinds: Sequence[type] = (ValueError, OSError, RuntimeError,
         print('\nInterrupted; run again with --resume to go on.',
               file=sys.stderr)
         sys.exit(130)
-    except tuple(kinds) as error:
-        if os.environ.get('ABNN_TRACEBACK'):
+    except MISTAKES as error:
+        # mmengine asserts what users have to write, with a sentence; an
+        # assertion without one is a mistake of ours.
+        ours = isinstance(error, AssertionError) and not error.args
+        if ours or os.environ.get('ABNN_TRACEBACK'):
             raise
-        print(f'\n{type(error).__name__}: {error}', file=sys.stderr)
+        text = str(error)
+        if isinstance(error, KeyError):
+            # It would put its sentence in quotes.
+            text = error.args[0]
+        elif isinstance(error, SyntaxError):
+            text = f'the config is no Python: {error}'
+        print(f'\n{type(error).__name__}: {text}', file=sys.stderr)
         sys.exit(1)
 
 

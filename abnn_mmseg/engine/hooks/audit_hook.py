@@ -1,5 +1,4 @@
 """A hook that checks, before anything runs, that the model is Bayesian."""
-import torch
 from mmengine.hooks import Hook
 from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
@@ -7,6 +6,7 @@ from mmseg.registry import HOOKS
 from torch import nn
 
 from ...models.bnl import bayesian_layers
+from ...utils.checkpoints import check_weights
 
 
 @HOOKS.register_module()
@@ -45,15 +45,7 @@ def audit(model: nn.Module) -> None:
             f'{len(lost)} of {len(model.conversion.converted)} Bayesian '
             f'layers are gone, such as {lost[0]} (now {found}); remove what '
             'replaced them: `sync_bn` in the config, or fuse_conv_bn.')
-    for name, value in model.state_dict().items():
-        if value.is_floating_point() and not torch.isfinite(value).all():
-            raise ValueError(
-                f'the weights hold NaN or inf, first in {name}; load a '
-                'checkpoint that did not diverge.')
-        if name.endswith('running_var') and (value < 0).any():
-            raise ValueError(
-                f'{name} holds a negative variance; the checkpoint is '
-                'damaged, load another one.')
+    check_weights(model.state_dict(), 'the model')
 
 
 def check_trainable(model: nn.Module) -> None:

@@ -7,6 +7,7 @@ import torch
 from mmseg.registry import MODELS
 from torch import Tensor, nn
 
+from ...utils.choices import one_of
 from ..bnl import BayesianNorm, Network, bayesian_layers, check_alpha
 from ..scopes import Scope, resolve
 from .base import Forward, Networks
@@ -59,13 +60,10 @@ class BNLPosterior(ForkingPosterior):
         if alpha is not None:
             check_alpha(alpha)
         check_draws(samples, antithetic and noise == 'channel')
-        if noise not in NOISES:
-            raise ValueError(
-                f'noise={noise!r} is unknown; write one of {NOISES}.')
         self.alpha = alpha
         self.samples = samples
         self.scope = scope
-        self.noise = noise
+        self.noise = one_of('noise', noise, NOISES)
         self.antithetic = antithetic
         self.seed = seed
         self.member_files = [members] if isinstance(members, str) else members

@@ -35,7 +35,8 @@ def draw_eps(shapes: Dict[str, Size], members: int, draws: int,
 
 def check_draws(samples: int, paired: bool) -> None:
     """Refuse a number of draws that cannot be drawn."""
-    if not isinstance(samples, int) or samples < 1:
+    if (isinstance(samples, bool) or not isinstance(samples, int)
+            or samples < 1):
         raise ValueError(f'samples={samples!r} is not a number of draws; '
                          'write a positive integer such as samples=8.')
     if paired and samples > 1 and samples % 2:

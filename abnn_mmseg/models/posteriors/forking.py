@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from .base import Networks, Posterior
-from .memory import draws_that_fit
+from .memory import draws_that_fit, is_out_of_memory
 from .sharing import SharedTrunk
 
 
@@ -39,6 +39,9 @@ class ForkingPosterior(Posterior):
         if draws_per_pass is not None and draws_per_pass < 1:
             raise ValueError(f'draws_per_pass={draws_per_pass} must be at '
                              'least 1, or None to choose by memory.')
+        if tolerance is not None and not tolerance > 0:
+            raise ValueError(f'tolerance={tolerance} must be positive, such '
+                             'as 0.01, or None to use all draws.')
         self.draws_per_pass = draws_per_pass
         self.tolerance = tolerance
         self.share_trunk = share_trunk
@@ -84,7 +87,7 @@ class ForkingPosterior(Posterior):
                 return torch.vmap(partial(run, vmapped=True), (0, None))(
                     values, images)
             except RuntimeError as error:
-                self._give_up_vmap(error, count)
+                self._give_up_vmap(error)
         trunk.by_order = True
         logits = []
         for k in range(count):
@@ -92,14 +95,11 @@ class ForkingPosterior(Posterior):
             logits.append(run(_slice(values, k), images))
         return torch.stack(logits)
 
-    def _give_up_vmap(self, error: RuntimeError, count: int) -> None:
+    def _give_up_vmap(self, error: RuntimeError) -> None:
         """From now on one network after the other, unless memory ran out."""
+        if is_out_of_memory(error):
+            raise error
         reason = str(error).splitlines()[0]
-        if 'out of memory' in reason or "can't allocate" in reason:
-            raise RuntimeError(
-                f'out of memory with {count} networks in one pass; write a '
-                'smaller draws_per_pass in the posterior, or test with '
-                'sliding windows.') from error
         self.one_by_one = True
         where = f'{self.fork_option}={getattr(self, self.fork_option)!r}'
         print_log(

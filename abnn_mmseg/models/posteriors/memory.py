@@ -1,4 +1,6 @@
-"""How many networks go in one batched pass."""
+"""How many networks go in one batched pass, and what if it was too many."""
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 
@@ -19,3 +21,22 @@ def draws_that_fit(inputs: Tensor) -> int:
     else:
         fit = CPU_PIXELS // pixels
     return int(max(1, min(MOST_DRAWS, fit)))
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an allocation failed, on any device."""
+    return 'out of memory' in str(error) or "can't allocate" in str(error)
+
+
+@contextmanager
+def memory_hint():
+    """Say what to change when a prediction does not fit into memory."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        raise RuntimeError(
+            'out of memory; write a smaller draws_per_pass in the posterior '
+            '(1 needs least), or test with sliding windows, test_cfg='
+            "dict(mode='slide', ...).") from error

@@ -1,0 +1,139 @@
+"""Numbers and names in a config that make no sense."""
+import copy
+import math
+import resource
+from pathlib import Path
+
+import pytest
+import torch
+from mmseg.registry import METRICS, MODELS
+from toys import bayesian_config, build
+
+NAN, INF = math.nan, math.inf
+
+
+def model(**options):
+    """The toy with options of the segmentor or, if it has them, posterior."""
+    posterior = options.pop('posterior', {})
+    return MODELS.build(bayesian_config(posterior=posterior, **options))
+
+
+def posterior(**options):
+    return lambda: model(posterior=options)
+
+
+def segmentor(**options):
+    return lambda: model(**options)
+
+
+def metric(name, **options):
+    return lambda: METRICS.build(dict(type=name, **options))
+
+
+def norm(name):
+    return lambda: MODELS.build(bayesian_config(norm=dict(type=name)))
+
+
+NO_NOISE = 'is not a noise level; write a number >= 0'
+NO_DRAWS = 'is not a number of draws; write a positive integer'
+CASES = [
+    (posterior(alpha=-0.1), f'alpha=-0.1 {NO_NOISE}'),
+    (posterior(alpha=NAN), f'alpha=nan {NO_NOISE}'),
+    (posterior(alpha=INF), f'alpha=inf {NO_NOISE}'),
+    (posterior(alpha='much'), f"alpha='much' {NO_NOISE}"),
+    (posterior(alpha=True), f'alpha=True {NO_NOISE}'),
+    (posterior(samples=0), f'samples=0 {NO_DRAWS}'),
+    (posterior(samples=-2), f'samples=-2 {NO_DRAWS}'),
+    (posterior(samples=2.5), f'samples=2.5 {NO_DRAWS}'),
+    (posterior(samples=True), f'samples=True {NO_DRAWS}'),
+    (posterior(samples=3), 'samples=3 is odd.*samples=4 or antithetic=False'),
+    (posterior(draws_per_pass=0), 'draws_per_pass=0 must be at least 1'),
+    (posterior(tolerance=-1.), 'tolerance=-1.0 must be positive'),
+    (posterior(tolerance=NAN), 'tolerance=nan must be positive'),
+    (posterior(noise='pixel'), "noise='pixel' is unknown; did you mean"),
+    (posterior(scope='decode_haed'),
+     "scope='decode_haed' matches none of .* did you mean 'decode_head'"),
+    (posterior(scope=['all', 'layer9']), "scope='layer9' matches none"),
+    (posterior(scope=[]), r'scope=\[\] names no layer'),
+    (segmentor(scores=('entropie', )), "did you mean 'entropy'"),
+    (segmentor(scores='mutual_info'), "did you mean 'mutual_information'"),
+    (segmentor(prediction='center'), "did you mean 'centre'"),
+    (segmentor(resolution='decode'), "did you mean 'decoder'"),
+    (segmentor(statistics='freeze'), "did you mean 'frozen'"),
+    (segmentor(temperature=0), 'temperature=0 .* must be positive'),
+    (segmentor(temperature=NAN), 'temperature=nan .* must be positive'),
+    (segmentor(exclude=['nothing']), 'nothing'),
+    (norm('BNLG'), "norm_cfg.type='BNLG' is unknown; did you mean 'BNLGN'"),
+    (norm('SynBN'), "norm_cfg.type='SynBN' is unknown; did you mean 'SyncBN'"),
+    (metric('AnomalyMetric', protocols=('poled', )), "did you mean 'pooled'"),
+    (metric('AnomalyMetric', scores=('mps', )), "did you mean 'msp'"),
+    (metric('AnomalyMetric', scores=()), r'scores=\(\) evaluates nothing'),
+    (metric('CalibrationMetric', num_bins=0), 'num_bins=0'),
+    (metric('SelectiveMetric', coverages=(80, )), 'write 0.8 for 80 %'),
+]
+
+
+@pytest.mark.parametrize('make, message', CASES, ids=[m for _, m in CASES])
+def test_an_option_that_makes_no_sense_is_explained(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize('options, message', [
+    (dict(rule='squrt'), "did you mean 'sqrt'"),
+    (dict(weight=0.5), 'weight=0.5 .*write a number >= 1'),
+    (dict(weight=NAN), 'weight=nan .*write a number >= 1'),
+])
+def test_a_prior_that_makes_no_sense_is_explained(options, message):
+    with pytest.raises(ValueError, match=message):
+        MODELS.build(dict(
+            type='RandomPriorCrossEntropyLoss', num_classes=3, **options))
+
+
+def test_a_config_without_norms_is_refused():
+    cfg = bayesian_config(auxiliary=False)
+    cfg['backbone'] = dict(type='toy')
+    cfg['decode_head'].update(type='FCNHead', in_channels=3, in_index=-1,
+                              num_convs=1, concat_input=False, norm_cfg=None)
+    for key in ('dilations', 'c1_in_channels', 'c1_channels'):
+        cfg['decode_head'].pop(key)
+
+    @MODELS.register_module(name='toy', force=True)
+    class Pixels(torch.nn.Module):
+        """A backbone without norms."""
+
+        def forward(self, x):
+            return [x]
+
+    with pytest.raises(ValueError, match='no normalization layer .*norm_cfg'):
+        MODELS.build(cfg)
+
+
+@pytest.mark.parametrize('value', [NAN, INF])
+def test_an_input_that_is_not_finite_is_refused(images, value):
+    images[0, 0, 0, 0] = value
+    with pytest.raises(ValueError, match='input .* holds NaN or inf'):
+        build(bayesian_config()).predict(images)
+
+
+def test_running_out_of_memory_names_the_options_that_help():
+    """With the address space really limited."""
+    network = build(bayesian_config(posterior=dict(draws_per_pass=4)))
+    images = torch.zeros(1, 3, 2048, 2048)
+    pages = int(Path('/proc/self/statm').read_text().split()[0])
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    room = pages * resource.getpagesize() + 300 * 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (room, limits[1]))
+    try:
+        with torch.no_grad(), pytest.raises(
+                RuntimeError, match='out of memory; .*draws_per_pass'):
+            network.predict(images)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+def test_a_posterior_that_does_not_exist_is_named():
+    cfg = copy.deepcopy(bayesian_config())
+    cfg['posterior']['type'] = 'BNLPosteriour'
+    with pytest.raises(KeyError, match='BNLPosteriour'):
+        MODELS.build(cfg)
