@@ -73,11 +73,6 @@ class LoadedRunner(Runner):
     def _init_model_weights(self) -> None:
         """Initializing would throw the base away."""
 
-    def load_checkpoint(self, filename: str, *args, **kwargs):
-        """Resume, but with a sentence about a file that is no checkpoint."""
-        read_checkpoint(filename)
-        return super().load_checkpoint(filename, *args, **kwargs)
-
 
 class MemberTrainer:
     """Builds the model once and restores its norms between members."""
