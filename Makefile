@@ -81,7 +81,7 @@ $(INSTALLED): setup.py constraints.txt
 ifeq ($(ENV),.venv)
 	@test -x $(PYTHON) || python3 -m venv .venv
 	$(PIP) -c constraints.txt torch==2.13.0
-	$(PIP) -c constraints.txt -e '.[onedl,dev]'
+	$(PIP) -c constraints.txt -e '.[onedl,dev,zoo]'
 else
 	@$(PYTHON) -c 'import torch' 2> /dev/null || $(PIP) torch==2.13.0
 	@$(PYTHON) -c 'import mmseg' 2> /dev/null || $(PIP) -e '.[onedl]'

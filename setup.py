@@ -40,6 +40,7 @@ setup(
             'ftfy',
             'regex',
         ],
+        zoo=['onedl-mmpretrain>=1.3.6,<1.4'],  # ConvNeXt
         plots=['matplotlib>=3.6'],  # curves of tools/test.py
         hdf5=['h5py>=3.8'],  # SegmentMeIfYouCan submissions
         dev=[

@@ -6,7 +6,7 @@ import json
 from abnn_mmseg.utils.console import print_table, say_errors
 from abnn_mmseg.utils.files import atomic_write
 
-BENCHMARKS = ('inference', 'finetune', 'metrics')
+BENCHMARKS = ('inference', 'finetune', 'metrics', 'zoo')
 
 
 def parse_args(modules: dict) -> argparse.Namespace:

@@ -15,9 +15,11 @@ from ..models.bnl import bayesian_layers
 from .members import is_member_file, load_base, load_members
 
 Paths = Union[str, Path, Sequence[Union[str, Path]]]
-BAYESIAN = dict(
-    EncoderDecoder='BayesianEncoderDecoder',
-    CascadeEncoderDecoder='BayesianCascadeEncoderDecoder')
+BAYESIAN = {
+    kind: f'Bayesian{kind}'
+    for kind in ('EncoderDecoder', 'CascadeEncoderDecoder',
+                 'MultimodalEncoderDecoder')
+}
 
 
 def bayesian_model_cfg(cfg: Config) -> dict:
@@ -34,12 +36,20 @@ def bayesian_model_cfg(cfg: Config) -> dict:
                 f'{sorted(BAYESIAN.values())} with a posterior.')
         model.type = BAYESIAN[model.type]
         model.posterior = dict(type='DeterministicPosterior')
-    model.pretrained = None
-    if 'init_cfg' in model.backbone:
-        model.backbone.init_cfg = None
+    forget_pretrained(model)
     if cfg.get('data_preprocessor') is not None:
         model.setdefault('data_preprocessor', cfg.data_preprocessor)
     return model
+
+
+def forget_pretrained(model: dict) -> None:
+    """Ask for no pretrained weights, in no part: a checkpoint has them."""
+    for key, value in model.items():
+        if key in ('pretrained', 'init_cfg'):
+            model[key] = None
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, dict):
+                forget_pretrained(part)
 
 
 def distribute_on_cpu(cfg: Config) -> None:

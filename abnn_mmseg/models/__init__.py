@@ -10,11 +10,17 @@ from .posteriors import (
     Posterior,
     TTAPosterior,
 )
-from .segmentor import BayesianCascadeEncoderDecoder, BayesianEncoderDecoder
+from .segmentor import (
+    BayesianCascadeEncoderDecoder,
+    BayesianEncoderDecoder,
+    BayesianMultimodalEncoderDecoder,
+)
+from .tta import BayesianTTAModel
 
 __all__ = [
     'BNL', 'BNLGN', 'BNLIN', 'BNLLN', 'BNLPosterior',
-    'BayesianCascadeEncoderDecoder', 'BayesianEncoderDecoder', 'BayesianNorm',
+    'BayesianCascadeEncoderDecoder', 'BayesianEncoderDecoder',
+    'BayesianMultimodalEncoderDecoder', 'BayesianNorm', 'BayesianTTAModel',
     'ConversionReport', 'DeterministicPosterior', 'DropoutPosterior',
     'EnsemblePosterior', 'Posterior', 'RandomPriorCrossEntropyLoss',
     'TTAPosterior', 'convert_norms'

@@ -4,7 +4,11 @@ from typing import Callable, List, Optional, Sequence, Tuple, Union
 
 import torch
 from mmengine.structures import PixelData
-from mmseg.models.segmentors import CascadeEncoderDecoder, EncoderDecoder
+from mmseg.models.segmentors import (
+    CascadeEncoderDecoder,
+    EncoderDecoder,
+    MultimodalEncoderDecoder,
+)
 from mmseg.models.utils import resize
 from mmseg.registry import MODELS
 from mmseg.structures import SegDataSample
@@ -24,6 +28,8 @@ from .posteriors.memory import memory_hint
 
 PREDICTIONS = ('posterior_mean', 'centre')
 RESOLUTIONS = ('full', 'decoder')
+# Their output is no logit but a score: how much of the masks a class has.
+MASK_HEADS = ('MaskFormerHead', 'Mask2FormerHead', 'SideAdapterCLIPHead')
 
 
 class BayesianSegmentor:
@@ -74,6 +80,11 @@ class BayesianSegmentor:
             raise ValueError(
                 "resolution='decoder' cannot stitch windows; write "
                 "resolution='full' or test_cfg=dict(mode='whole').")
+        if resolution == 'decoder' and self._scores_masks():
+            raise ValueError(
+                "resolution='decoder' is not defined for "
+                f'{type(self.decode_head).__name__}, which gives masks; '
+                "write resolution='full'.")
         self.conversion = convert_norms(
             self, statistics=statistics, include=convert, exclude=exclude)
         self.posterior = MODELS.build(posterior)
@@ -146,8 +157,8 @@ class BayesianSegmentor:
         data_samples = super().predict(inputs, data_samples)
         for sample in data_samples:
             # Mixed precision ends here; numpy knows no bfloat16.
-            logits = sample.seg_logits.data.float()
-            sample.seg_logits.data = logits
+            sample.seg_logits.data = sample.seg_logits.data.float()
+            logits = self._to_logits(sample.seg_logits.data)
             statistics = StreamingStatistics()
             # A sigmoid head's seg_logits are probabilities already.
             statistics.update(
@@ -168,7 +179,8 @@ class BayesianSegmentor:
         for network in networks(forward, _crop(inputs, windows[0])):
             logits = _stitch(network, inputs, windows)
             for i in active:
-                statistics[i].update(self._restore(logits[:, i], metas[i]))
+                restored = self._restore(logits[:, i], metas[i])
+                statistics[i].update(self._to_logits(restored))
             if tolerance is not None:
                 active = [
                     i for i in active
@@ -185,6 +197,16 @@ class BayesianSegmentor:
         if self._slides():
             metas = [dict(m, img_shape=images.shape[2:]) for m in metas]
         return self.encode_decode(images, metas)
+
+    def _scores_masks(self) -> bool:
+        kinds = type(self.decode_head).__mro__
+        return any(kind.__name__ in MASK_HEADS for kind in kinds)
+
+    def _to_logits(self, outputs: Tensor) -> Tensor:
+        """What a softmax turns into probabilities."""
+        if not self._scores_masks():
+            return outputs
+        return outputs.clamp_min(torch.finfo(outputs.dtype).tiny).log()
 
     def _slides(self) -> bool:
         return (self.test_cfg or {}).get('mode', 'whole') == 'slide'
@@ -277,6 +299,12 @@ class BayesianEncoderDecoder(BayesianSegmentor, EncoderDecoder):
 class BayesianCascadeEncoderDecoder(BayesianSegmentor,
                                     CascadeEncoderDecoder):
     """``CascadeEncoderDecoder`` with per-pixel uncertainty."""
+
+
+@MODELS.register_module()
+class BayesianMultimodalEncoderDecoder(BayesianSegmentor,
+                                       MultimodalEncoderDecoder):
+    """``MultimodalEncoderDecoder`` (SAN) with per-pixel uncertainty."""
 
 
 def check_temperature(temperature: Union[float, str]) -> Union[float, str]:

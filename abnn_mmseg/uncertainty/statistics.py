@@ -52,6 +52,12 @@ class StreamingStatistics:
         self._add('energy', energy)
         self.count += len(logits)
 
+    def merge(self, other: 'StreamingStatistics') -> None:
+        """Take in the networks that another one has seen."""
+        for name, total in other._sums.items():
+            self._sums[name] = self._sums[name] + total
+        self.count += other.count
+
     def _add(self, name: str, values: Tensor) -> None:
         total = values[0] if len(values) == 1 else values.sum(0)
         if name in self._sums:

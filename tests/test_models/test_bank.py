@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 from mmengine.config import ConfigDict
-from toys import bayesian_config, build, toy_config
+from toys import bayesian_config, build, naive_networks, toy_config
 
 from abnn_mmseg.models.posteriors.sharing import SharedTrunk
 
@@ -13,21 +13,6 @@ SCOPES = [
     'all', 'backbone', 'decode_head', 'late', 'backbone.layer2',
     ['decode_head.c1_bottleneck', 'backbone.layer1.1.bn2'], '*.bn2'
 ]
-
-
-def naive_networks(plain, posterior):
-    """K deep copies with perturbed gammas, members' tensors loaded."""
-    eps = posterior.draw()
-    for m, member in enumerate(posterior.members or [{}]):
-        for draw in range(posterior.draws_per_member):
-            network = copy.deepcopy(plain)
-            network.load_state_dict(member, strict=False)
-            for name in posterior.in_scope:
-                layer = posterior.layers.get(name)
-                if layer is not None:
-                    factor = 1 + layer.alpha * eps[name][m, draw]
-                    network.get_submodule(name).weight.data *= factor
-            yield network
 
 
 def members_of(plain, count=2):

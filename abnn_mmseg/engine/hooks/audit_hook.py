@@ -1,6 +1,6 @@
 """A hook that checks, before anything runs, that the model is Bayesian."""
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
+from mmengine.model import BaseTTAModel, is_model_wrapper
 from mmengine.runner import Runner
 from mmseg.registry import HOOKS
 from torch import nn
@@ -79,4 +79,7 @@ def describe(model: nn.Module) -> str:
 
 
 def _unwrap(model: nn.Module) -> nn.Module:
-    return model.module if is_model_wrapper(model) else model
+    """The segmentor inside DDP and test-time augmentation."""
+    while is_model_wrapper(model) or isinstance(model, BaseTTAModel):
+        model = model.module
+    return model
