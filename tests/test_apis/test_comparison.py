@@ -5,14 +5,16 @@ import statistics
 import pytest
 import torch
 from mmengine.config import Config
+from mmseg.registry import MODELS
 from sketches import abnn_config, config
 from toys import build, toy_config
 
 from abnn_mmseg.apis.comparison import Method, compare
 from abnn_mmseg.apis.comparison.evaluation import Evaluation
 from abnn_mmseg.apis.comparison.report import lines
+from abnn_mmseg.apis.search import combinations
 from abnn_mmseg.engine import save_members
-from abnn_mmseg.engine.loading import build_segmentor
+from abnn_mmseg.engine.loading import bayesian_model_cfg, build_segmentor
 from abnn_mmseg.engine.members import fingerprint, norm_state
 from abnn_mmseg.engine.temperature import store_temperatures
 from abnn_mmseg.engine.tester import test as run_test
@@ -227,3 +229,37 @@ def test_mistakes_in_a_method_get_a_sentence(comparison, change, error,
                                              message):
     with pytest.raises(error, match=message):
         Method(**{**comparison.methods[0], **change})
+
+
+def test_the_methods_of_camvid_fit_its_network():
+    cfg = Config.fromfile('configs/compare_camvid.py')
+    assert len(cfg.methods) == 8
+    first = Config.fromfile(cfg.methods[0]['config'])
+    model = MODELS.build(bayesian_model_cfg(first))
+    networks = {}
+    for method in cfg.methods:
+        if 'posterior' in method:
+            posterior = MODELS.build(method['posterior'])
+            posterior.attach(model)
+            networks[method['name']] = len(posterior)
+    assert networks == {'MC dropout, head': 6, 'MC dropout, stages': 6,
+                        'TTA': 6, 'ensemble of 3': 1}
+    abnn = Config.fromfile(cfg.methods[-1]['config'])
+    search = Config.fromfile('configs/search_camvid.py')
+    assert abnn.num_members * abnn.model.posterior.samples == 6
+    for options in (*combinations(search.search.train),
+                    *combinations(search.search.test)):
+        # A misspelt key would make a trial of nothing.
+        for key in options:
+            assert _has(search, key), key
+
+
+def _has(cfg, key):
+    for part in key.split('.')[:-1]:
+        cfg = cfg[part]
+    return key.split('.')[-1] in cfg or key in OPTIONAL
+
+
+OPTIONAL = ('model.posterior.scope', 'model.statistics',
+            'model.decode_head.loss_decode.rule',
+            'model.decode_head.loss_decode.weight')

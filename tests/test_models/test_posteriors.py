@@ -259,3 +259,30 @@ def test_members_fork_only_where_they_differ(images):
     changed['backbone.layer2.0.bn1.running_mean'] += 0.1
     model.posterior.set_members([own, changed])
     assert 'backbone.layer2.0.bn1' in model.posterior.bank()
+
+
+@torch.no_grad()
+def test_the_centre_is_the_mean_of_the_noise_free_members(images):
+    """Class map and probability from the members, maps from the draws."""
+    plain = build(toy_config())
+    model = build(bayesian_config(alpha=0.5, prediction='centre'))
+    model.load_state_dict(plain.state_dict())
+    norms = {f'{name}.{key}': value.clone()
+             for name, layer in model.posterior.layers.items()
+             for key, value in layer.state_dict().items()}
+    states = [{k: v + shift if k.endswith('.bias') else v
+               for k, v in norms.items()} for shift in (-0.3, 0.4)]
+    model.posterior.set_members(states)
+    expected = []
+    for state in states:
+        network = copy.deepcopy(plain)
+        network.load_state_dict(state, strict=False)
+        expected.append(probabilities(network, images)[0])
+    centre = model.predict(images)[0]
+    model.prediction = 'posterior_mean'
+    drawn = model.predict(images)[0]
+    mean = torch.stack(expected).mean(0)
+    assert torch.allclose(centre.seg_logits.data.exp(), mean, atol=1e-5)
+    assert torch.equal(centre.pred_sem_seg.data[0], mean.argmax(0))
+    assert not torch.allclose(drawn.seg_logits.data.exp(), mean, atol=1e-3)
+    assert torch.equal(centre.uncertainty.entropy, drawn.uncertainty.entropy)

@@ -3,6 +3,7 @@ import copy
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from typing import Dict, Iterator, List, Optional, Sequence
 
 import numpy as np
@@ -90,16 +91,15 @@ class Evaluation:
             metrics = {key: value for key, value in metrics.items()
                        if not set(key.split('/')) & set(DISAGREEMENT)}
         timed = [s for s in self.seconds if 'reference' in s]
-        own = sum(self._own(name, s) for s in timed)
-        reference = sum(s['reference'] for s in timed)
-        every = sum(self._own(name, s) for s in self.seconds)
+        # Medians, of neighbours in time: other programs may be running.
         return dict(
             networks=networks,
             metrics=metrics,
             inference=dict(
-                seconds=every / len(self.seconds),
-                deterministic_seconds=reference / len(timed),
-                ratio=own / reference))
+                seconds=median(self._own(name, s) for s in self.seconds),
+                deterministic_seconds=median(s['reference'] for s in timed),
+                ratio=median(self._own(name, s) / s['reference']
+                             for s in timed)))
 
     def _own(self, name: str, seconds: Dict[str, float]) -> float:
         centre = self._is_centre(name) and seconds['centres']
