@@ -148,7 +148,7 @@ class MemberTrainer:
         state, meta = self._chosen(runner)
         meta.update(
             member=number, seed=self.seed + number, seconds=round(seconds, 1))
-        if self.cfg.get('val_dataloader') is not None:
+        if self._validates():
             meta['metrics'] = self._score([state])
         if is_main_process():
             save_members(self.path(number), [dict(state=state, meta=meta)],
@@ -225,8 +225,7 @@ class MemberTrainer:
 
     def table(self) -> List[dict]:
         """Validation metrics of the base, each member, and all together."""
-        if self.cfg.get('val_dataloader') is None or not self.cfg.get(
-                'validate_members', True):
+        if not self._validates():
             return []
         self._restore()
         members = [read_members(self.path(k))[0] for k in range(self.count)]
@@ -241,6 +240,11 @@ class MemberTrainer:
                 name=f'all {len(members)}',
                 **self._score([member['state'] for member in members])))
         return rows
+
+    def _validates(self) -> bool:
+        """Validating M members takes M x L passes, so a config may not."""
+        return (self.cfg.get('val_dataloader') is not None
+                and self.cfg.get('validate_members', True))
 
     def _score(self, states: Optional[List[Dict[str, Tensor]]]) -> dict:
         """Validation metrics of members, or of the base alone."""

@@ -285,3 +285,12 @@ def test_a_plain_config_trains_a_plain_network(sketch, tmp_path):
     cfg = config(sketch, tmp_path, iterations=2)
     assert train(cfg) == []
     assert (tmp_path / 'iter_2.pth').is_file()
+
+
+def test_a_config_may_leave_validation_out(sketch, base, tmp_path):
+    cfg = abnn_config(sketch, tmp_path, base)
+    cfg.validate_members = False
+    cfg.train_cfg.max_iters = 1
+    assert train(cfg, members=1) == []
+    assert 'metrics' not in read_members(tmp_path / 'member_0.pth')[0]['meta']
+    assert not (tmp_path / 'validation').exists()
