@@ -6,14 +6,16 @@ import json
 from abnn_mmseg.utils.console import print_table, say_errors
 from abnn_mmseg.utils.files import atomic_write
 
-BENCHMARKS = ('inference', 'finetune', 'metrics', 'zoo')
+BENCHMARKS = ('inference', 'finetune', 'gradients', 'metrics', 'zoo')
 
 
 def parse_args(modules: dict) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parsers = parser.add_subparsers(dest='benchmark', required=True)
     for name, module in modules.items():
-        sub = parsers.add_parser(name, description=module.__doc__)
+        sub = parsers.add_parser(
+            name, description=module.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter)
         sub.add_argument('--json', help='file for the results')
         module.add_arguments(sub)
     return parser.parse_args()

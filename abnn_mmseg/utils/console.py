@@ -46,7 +46,10 @@ def _text(value) -> str:
     if value is None:
         return '-'
     exact = isinstance(value, Integral) or not isinstance(value, Real)
-    return str(value) if exact else f'{value:.2f}'
+    if exact:
+        return str(value)
+    vanishes = 0 < abs(value) < 0.005
+    return f'{value:.1e}' if vanishes else f'{value:.2f}'
 
 
 @contextmanager
