@@ -3,7 +3,12 @@ import argparse
 
 from mmengine.config import Config, DictAction
 
-from abnn_mmseg.engine.conversion import average, export_full, import_full
+from abnn_mmseg.engine.conversion import (
+    average,
+    check_alike,
+    export_full,
+    import_full,
+)
 from abnn_mmseg.engine.loading import build_segmentor
 from abnn_mmseg.engine.members import (
     check_members,
@@ -42,6 +47,7 @@ def parse_args() -> argparse.Namespace:
         '--cfg-options', nargs='+', action=DictAction,
         help='override settings, key=value')
     sub = command('export', 'A standard mmseg checkpoint of one member.')
+    sub.add_argument('config')
     sub.add_argument('base')
     sub.add_argument('file')
     sub.add_argument('out')
@@ -61,18 +67,10 @@ def listing(files) -> list:
         rows.append(dict(
             file=member['path'], base=member['fingerprint'],
             seed=meta.get('seed'), alpha=meta.get('alpha'),
-            scope=str(meta.get('scope')), iterations=meta.get('iterations'),
+            scope=meta.get('scope'), iterations=meta.get('iterations'),
             kilobytes=round(sum(
                 t.nbytes for t in member['state'].values()) / 1024)))
     return rows
-
-
-def one_base(members: list) -> str:
-    bases = sorted({m['fingerprint'] for m in members})
-    if len(bases) > 1:
-        raise ValueError(f'the members belong to {len(bases)} bases '
-                         f'({", ".join(bases)}); merge those of one only.')
-    return bases[0]
 
 
 def plain(member: dict) -> dict:
@@ -85,10 +83,10 @@ def main() -> None:
         print_table('Members', listing(args.files))
     elif args.command in ('merge', 'average'):
         members = read_members(args.files)
-        base = one_base(members)
+        check_alike(members)
         merged = ([plain(m) for m in members]
                   if args.command == 'merge' else [average(members)])
-        save_members(args.out, merged, base)
+        save_members(args.out, merged, members[0]['fingerprint'])
         print_table('Members', listing([args.out]))
     elif args.command == 'verify':
         model = build_segmentor(Config.fromfile(args.config), args.base)
@@ -108,6 +106,8 @@ def main() -> None:
         if not 0 <= args.member < len(members):
             raise ValueError(f'--member {args.member} is not in {args.file}, '
                              f'which holds {len(members)}.')
+        model = build_segmentor(Config.fromfile(args.config), args.base)
+        check_members(model, members)
         export_full(args.base, members[args.member], args.out)
         print(f'Written to {args.out}')
     else:
