@@ -1,6 +1,9 @@
-"""Peak memory of this process."""
+"""Peak memory of this process, and what is free."""
+import os
 import resource
 from pathlib import Path
+
+import torch
 
 
 def peak_resident_mb() -> float:
@@ -15,3 +18,11 @@ def peak_resident_mb() -> float:
             if line.startswith('VmHWM:'):
                 return int(line.split()[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def free_mb(device: str) -> float:
+    """Free memory of a device, in MiB."""
+    if torch.device(device).type == 'cuda':
+        return torch.cuda.mem_get_info(device)[0] / 2**20
+    pages = os.sysconf('SC_AVPHYS_PAGES')
+    return pages * os.sysconf('SC_PAGE_SIZE') / 2**20

@@ -1,5 +1,6 @@
 """Pictures of measurements."""
 from ..utils.files import atomic_path
+from .networks import SCOPES
 
 
 def plot_inference(result: dict, path: str) -> None:
@@ -8,10 +9,16 @@ def plot_inference(result: dict, path: str) -> None:
     matplotlib.use('Agg')
     from matplotlib import pyplot as plt
     figure, (cost, error) = plt.subplots(1, 2, figsize=(10, 4))
-    names = ['all', 'decode_head', 'late', 'element', 'copies']
-    cost.bar(names, [result[f'ratio_{name}'] for name in names])
+    for scope in SCOPES:
+        cost.loglog([row['draws'] for row in result['costs']],
+                    [row[scope] for row in result['costs']], 'o-',
+                    label=f'scope {scope}')
+    for name, mark in (('element', 'x'), ('copies', '+')):
+        cost.loglog(result['draws'], result[f'ratio_{name}'], f'k{mark}',
+                    label=name)
+    cost.set_xlabel('draws')
     cost.set_ylabel('cost, in deterministic passes')
-    cost.set_title(f'{result["draws"]} draws')
+    cost.legend(fontsize=8)
     for score, style in (('entropy', 'o-'), ('mutual_information', 's--')):
         for antithetic, colour in ((True, 'C0'), (False, 'C1')):
             rows = [r for r in result['errors']

@@ -1,0 +1,70 @@
+"""The networks that are measured, and how they predict."""
+import copy
+from typing import Callable, Dict, Optional
+
+import torch
+from mmengine.config import Config
+from mmengine.registry import init_default_scope
+from mmseg.registry import MODELS
+from torch import Tensor, nn
+
+from ..engine.loading import bayesian_model_cfg
+from ..engine.members import load_base
+from ..models.posteriors import BNLPosterior, DeterministicPosterior
+from ..uncertainty import StreamingStatistics
+
+SCOPES = ('all', 'decode_head', 'late')
+WAYS = SCOPES + ('element', 'copies')
+
+
+def build(config: str, checkpoint: Optional[str], device: str) -> nn.Module:
+    """The segmentor; random weights if there is no checkpoint."""
+    init_default_scope('mmseg')
+    torch.manual_seed(0)
+    cfg = bayesian_model_cfg(Config.fromfile(config))
+    model = MODELS.build(cfg).to(device).eval()
+    if checkpoint:
+        load_base(model, checkpoint)
+    else:
+        # A classifier of all but zero weights would make all maps alike.
+        nn.init.normal_(model.decode_head.conv_seg.weight, std=1.)
+    return model
+
+
+def attached(model: nn.Module, draws: int, **options) -> BNLPosterior:
+    posterior = BNLPosterior(alpha=0.1, samples=draws, **options)
+    posterior.attach(model)
+    return posterior
+
+
+def predict(model: nn.Module, images: Tensor, posterior):
+    model.posterior = posterior
+    return model.predict(images)
+
+
+def way(name: str, model: nn.Module, images: Tensor, draws: int) -> Callable:
+    """A prediction of ``draws`` networks in one of the :data:`WAYS`, or by
+    the one 'deterministic' network."""
+    if name == 'copies':
+        return _copies(model, images, draws)
+    if name == 'deterministic':
+        posterior = DeterministicPosterior()
+    else:
+        options: Dict[str, str] = dict(
+            noise='element') if name == 'element' else dict(scope=name)
+        posterior = attached(model, draws, **options)
+    return lambda: predict(model, images, posterior)
+
+
+def _copies(model: nn.Module, images: Tensor, draws: int) -> Callable:
+    """The obvious way: K whole networks, their maps collected."""
+    networks = [copy.deepcopy(model) for _ in range(draws)]
+    metas = [dict(ori_shape=images.shape[2:], img_shape=images.shape[2:])]
+
+    def run():
+        logits = torch.cat([n.encode_decode(images, metas) for n in networks])
+        collected = StreamingStatistics()
+        collected.update(logits)
+        return collected
+
+    return run
