@@ -30,6 +30,11 @@ def plot_inference(result: dict, path: str) -> None:
     error.set_xlabel('draws')
     error.set_ylabel('relative error of the map')
     error.legend(fontsize=8)
+    for axes in (cost, error):
+        axes.set_xscale('log', base=2)
+        axes.xaxis.set_major_formatter('{x:g}')
+    cost.set_yscale('log', base=2)
+    cost.yaxis.set_major_formatter('{x:g}')
     figure.tight_layout()
     with atomic_path(path) as temporary:
         figure.savefig(temporary, format='png', dpi=120)
