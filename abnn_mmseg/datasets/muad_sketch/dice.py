@@ -56,9 +56,9 @@ class Dice:
                     blue + shift + self.about(hue))
 
     def any_colour(self):
-        """Paint or cloth: mostly greys and dark tones, sometimes vivid."""
+        """Paint or cloth: mostly vivid, sometimes a grey."""
         grey = self.between(15, 235)
-        spread = 12 if self.chance(0.55) else 60
+        spread = 12 if self.chance(0.3) else 70
         return clip(grey + self.about(spread), grey + self.about(spread),
                     grey + self.about(spread))
 

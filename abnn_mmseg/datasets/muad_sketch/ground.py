@@ -71,13 +71,13 @@ def draw_skyline(canvas, street):
 def draw_ground(canvas, street):
     """Terrain, then side street, pavements, road and all that is on it."""
     dice, camera = canvas.dice, canvas.camera
-    grass = dice.tint(dice.pick([(96, 108, 62), (84, 100, 58), (132, 118, 84),
-                                 (110, 104, 80), (72, 92, 52)]), 10)
+    grass = dice.tint(dice.pick([(96, 108, 62), (84, 100, 58), (112, 112, 64),
+                                 (100, 106, 60), (72, 92, 52)]), 8)
     canvas.use(ids.TERRAIN, 0, ids.GRASS)
     top = int(np.clip(camera.horizon, 0, camera.height))
     canvas.cover(top, grass)
     asphalt = dice.tint(dice.pick([(92, 92, 95), (74, 74, 78),
-                                   (112, 110, 106), (98, 92, 88)]), 10)
+                                   (84, 82, 84), (88, 83, 80)]), 8)
     draw_pavements(canvas, street, asphalt)
     draw_road(canvas, street, asphalt)
     rows = np.arange(top, camera.height) + 0.5 - camera.horizon
@@ -89,8 +89,8 @@ def draw_ground(canvas, street):
 def draw_pavements(canvas, street, asphalt):
     dice = canvas.dice
     for side in (-1, 1):
-        slabs = dice.tint(dice.pick([(146, 142, 136), (122, 120, 118),
-                                     (150, 132, 118), (108, 106, 104)]), 12)
+        slabs = dice.tint(dice.pick([(150, 145, 138), (134, 131, 128),
+                                     (154, 134, 118), (128, 118, 110)]), 8)
         canvas.use(ids.SIDEWALK, 0, ids.PAVING)
         edge = side * street.half
         outer = edge + side * street.kerbs[side]

@@ -160,8 +160,8 @@ def lens(canvas, image):
     y, x = np.ogrid[-1:1:height * 1j, -1:1:width * 1j]
     edge = np.float32(1 - dice.between(0, 0.17) * (x * x + y * y))
     scale(image, edge)
-    contrast = dice.between(0.82, 1.15)
-    return (image - 110) * contrast + 110 * dice.between(0.92, 1.08)
+    contrast = dice.between(0.94, 1.08)
+    return (image - 110) * contrast + 110 * dice.between(0.97, 1.03)
 
 
 def rain(canvas, shape):
@@ -185,9 +185,9 @@ def sensor(canvas, image):
     # Demosaicing leaves noise that neighbours share.
     grain = cv2.GaussianBlur(cut('sensor', dice, image.shape[:2]), (0, 0),
                              dice.between(0.3, 0.6))
-    sigma = dice.between(1, 5) * night
+    sigma = dice.between(1, 3) * night
     image = image + grain * (sigma * (0.6 + np.sqrt(np.abs(image)) / 20))
     image = np.clip(image, 0, 255).astype(np.uint8)
-    quality = dice.count(60, 95)
+    quality = dice.count(75, 95)
     _, data = cv2.imencode('.jpg', image, [cv2.IMWRITE_JPEG_QUALITY, quality])
     return cv2.imdecode(data, cv2.IMREAD_COLOR)

@@ -55,8 +55,8 @@ class Sky:
 
     @classmethod
     def roll(cls, dice):
-        hour = dice.weighted(dict(day=8, dusk=2, night=1.5))
-        weather = dice.weighted(dict(clear=5, overcast=3, fog=1.5, rain=1.5))
+        hour = dice.weighted(dict(day=10, dusk=1, night=1))
+        weather = dice.weighted(dict(clear=6, overcast=3, fog=1, rain=1))
         clear = weather == 'clear' and hour != 'night'
         direct = dice.between(0.35, 0.6) if clear else 0.12
         grey = sum(HAZE[hour]) / 3
@@ -65,8 +65,8 @@ class Sky:
         zenith = mix(ZENITH[hour], tone((grey,) * 3, 0.9), veil)
         if weather == 'fog':
             zenith = mix(zenith, haze, 0.8)
-        fog = dice.between(0.012, 0.04) if weather == 'fog' else (
-            dice.between(0.001, 0.008))
+        fog = dice.between(0.01, 0.025) if weather == 'fog' else (
+            dice.between(0.001, 0.004))
         return cls(
             hour, weather, roll_sun(dice, hour), 1 - 0.75 * direct, direct,
             dice.between(0.3, 0.55), fog,
@@ -84,8 +84,8 @@ def roll_sun(dice, hour):
 
 def roll_gain(dice, hour):
     """Exposure, a warm or cold cast and, at dusk, the evening light."""
-    level = dice.between(0.72, 1.2)
-    warm = dice.rng.normal(0, 0.05)
+    level = dice.between(0.88, 1.1)
+    warm = dice.rng.normal(0, 0.025)
     if hour == 'dusk':
         level, warm = level * 0.78, warm + 0.06
     if hour == 'night':
