@@ -7,6 +7,7 @@ from mmengine.dist import barrier, get_dist_info
 from mmseg.registry import DATASETS
 
 from ..utils.console import progress
+from ..utils.files import sweep
 from .formats import build_writers
 from .inferencer import ABNNInferencer, to_result
 from .inputs import Frame, Frames, read_bgr
@@ -55,6 +56,8 @@ def export_maps(inferencer: ABNNInferencer,
         build_writers(
             formats, folder, inferencer.scores, classes=inferencer.classes,
             palette=inferencer.palette, rank=rank, **settings))
+    if settings.get('resume') or settings.get('overwrite'):
+        sweep(folder)
     written = skipped = 0
     with writer:
         for number, item in enumerate(

@@ -7,6 +7,7 @@ builtins, read with ``weights_only=True``::
          members=[dict(state={'backbone.bn1.weight': ...}, meta={...})])
 """
 import hashlib
+import io
 from pathlib import Path
 from typing import Dict, List, Sequence, Union
 
@@ -20,7 +21,7 @@ from ..utils.checkpoints import (
     read_checkpoint,
     read_state_dict,
 )
-from ..utils.files import atomic_path
+from ..utils.files import atomic_write
 
 FORMAT = 'abnn_mmseg.members'
 VERSION = 1
@@ -51,13 +52,15 @@ def norm_state(model: nn.Module) -> Dict[str, Tensor]:
 def save_members(path: Union[str, Path], members: Sequence[dict],
                  base: str) -> None:
     """Write members of the base with that fingerprint into one file."""
-    with atomic_path(path) as temporary:
-        torch.save(
-            dict(
-                format=FORMAT,
-                version=VERSION,
-                fingerprint=base,
-                members=list(members)), temporary)
+    content = io.BytesIO()
+    # Not to a file: torch would put its temporary name into the content.
+    torch.save(
+        dict(
+            format=FORMAT,
+            version=VERSION,
+            fingerprint=base,
+            members=list(members)), content)
+    atomic_write(path, content.getvalue())
 
 
 def load_base(model: nn.Module, path: Union[str, Path]) -> None:

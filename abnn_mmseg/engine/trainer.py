@@ -10,7 +10,7 @@ import mmengine
 import mmseg
 import torch
 from mmengine.config import Config
-from mmengine.dist import barrier, is_main_process
+from mmengine.dist import barrier, is_main_process, master_only
 from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
 from mmseg.registry import DATASETS, MODELS
@@ -22,6 +22,7 @@ from ..datasets.replay import replayable
 from ..models.losses import RandomPriorCrossEntropyLoss
 from ..models.posteriors import DeterministicPosterior
 from ..utils.checkpoints import read_checkpoint, read_state_dict, safe_globals
+from ..utils.files import atomic_path, sweep
 from .amp import amp_on_cpu
 from .hooks import ProgressHook
 from .hooks.member_hook import only_norms
@@ -62,12 +63,25 @@ def train(cfg: Config,
             if cfg.get('load_from') and '://' not in cfg.load_from:
                 # A sentence now, instead of torch's page later.
                 read_checkpoint(cfg.load_from)
-            Runner.from_cfg(cfg).train()
+            AtomicRunner.from_cfg(cfg).train()
             return []
         return MemberTrainer(cfg, members, only).run()
 
 
-class LoadedRunner(Runner):
+class AtomicRunner(Runner):
+    """A runner whose checkpoints appear whole or not at all."""
+
+    @master_only
+    def save_checkpoint(self, out_dir: str, filename: str, *args,
+                        **kwargs) -> None:
+        if '://' in out_dir:
+            super().save_checkpoint(out_dir, filename, *args, **kwargs)
+            return
+        with atomic_path(Path(out_dir) / filename) as temporary:
+            super().save_checkpoint(out_dir, temporary.name, *args, **kwargs)
+
+
+class LoadedRunner(AtomicRunner):
     """A runner of a model that has its weights already."""
 
     def _init_model_weights(self) -> None:
@@ -87,6 +101,8 @@ class MemberTrainer:
         self.numbers = range(self.count) if only is None else [only]
         self.seed = (cfg.get('randomness') or {}).get('seed') or 0
         self.folder = Path(cfg.work_dir)
+        if cfg.get('resume'):
+            sweep(self.folder)
         # Missing data is the more basic mistake: say it first.
         DATASETS.build(cfg.train_dataloader.dataset)
         self._check_base()
@@ -268,7 +284,8 @@ class MemberTrainer:
 
 def last_readable(folder: Path) -> Optional[str]:
     """The newest whole checkpoint; a run may have been killed writing one."""
-    paths = [p for p in folder.glob('*.pth') if not p.name.startswith('best')]
+    paths = [p for p in folder.glob('*.pth')
+             if not p.name.startswith(('best', '.'))]
     for path in sorted(paths, key=lambda p: p.stat().st_mtime, reverse=True):
         with suppress(ValueError):
             read_checkpoint(path)

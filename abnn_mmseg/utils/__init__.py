@@ -1,4 +1,4 @@
 """Small helpers that know nothing of segmentation."""
-from .files import append_line, atomic_path, atomic_write
+from .files import append_line, atomic_path, atomic_write, sweep
 
-__all__ = ['append_line', 'atomic_path', 'atomic_write']
+__all__ = ['append_line', 'atomic_path', 'atomic_write', 'sweep']

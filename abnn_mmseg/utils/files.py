@@ -1,10 +1,15 @@
 """Write a file whole or not at all."""
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Union
 from uuid import uuid4
+from zlib import crc32
+
+# Short, and without the dashes that a host's name may have.
+HOST = f'{crc32(socket.gethostname().encode()):08x}'
 
 
 @contextmanager
@@ -22,7 +27,8 @@ def atomic_path(path: Union[str, Path]) -> Iterator[Path]:
         OSError: What the system said, in a sentence that names the folder.
     """
     path = Path(path)
-    temporary = path.with_name(f'.{uuid4().hex[:8]}.tmp-{path.name}')
+    temporary = path.with_name(
+        f'.{HOST}-{os.getpid()}-{uuid4().hex[:4]}.tmp-{path.name}')
     try:
         with _explained(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,6 +47,25 @@ def atomic_write(path: Union[str, Path], data: Union[bytes, str]) -> None:
         data = data.encode('utf-8')
     with atomic_path(path) as temporary:
         temporary.write_bytes(data)
+
+
+def sweep(folder: Union[str, Path]) -> None:
+    """Remove temporary files that killed processes of this host left."""
+    for path in Path(folder).rglob(f'.{HOST}-*.tmp-*'):
+        owner = path.name.split('-')[1]
+        if owner.isdigit() and not _is_alive(int(owner)):
+            with suppress(OSError):
+                path.unlink()
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def append_line(path: Union[str, Path], line: str) -> None:

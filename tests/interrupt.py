@@ -1,0 +1,185 @@
+"""Kill training and export at random moments, resume, compare.
+
+    python tests/interrupt.py --kills 20
+
+For every kill: start in an empty folder, SIGKILL after a random time, check
+that every file with a final name is whole, resume, and compare with a run
+that nobody disturbed: maps byte by byte, members tensor by tensor.
+"""
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import cv2
+import torch
+from mmengine.registry import init_default_scope
+from sketches import abnn_config
+from toys import build, toy_config
+
+from abnn_mmseg.apis import ABNNInferencer, export_maps
+from abnn_mmseg.datasets.muad_sketch import make_muad_sketch
+from abnn_mmseg.engine import read_members, train
+from abnn_mmseg.utils.checkpoints import read_checkpoint
+from abnn_mmseg.utils.console import say_errors
+
+FORMATS = ('npy', 'npz', 'png16', 'csv', 'gallery')
+
+
+class Training:
+    """Two members of four iterations, a checkpoint every two."""
+
+    def __init__(self, sketch, base):
+        self.sketch, self.base = sketch, base
+
+    def run(self, folder, resume):
+        cfg = abnn_config(self.sketch, folder, self.base)
+        cfg.resume = resume
+        cfg.val_dataloader = cfg.val_evaluator = cfg.val_cfg = None
+        train(cfg, members=2)
+
+    def check_whole(self, folder):
+        """What a killed run left can all be read."""
+        for path in visible(folder):
+            if path.suffix == '.pth':
+                read_checkpoint(path)
+
+    def content(self, folder):
+        """All that does not say how long it took."""
+        members = read_members(Path(folder) / 'members.pth')
+        content = {
+            f'member {k} {name}': value.numpy().tobytes()
+            for k, member in enumerate(members)
+            for name, value in member['state'].items()}
+        for k, member in enumerate(members):
+            meta = {key: str(value) for key, value in member['meta'].items()
+                    if key != 'seconds'}
+            content[f'member {k}'] = json.dumps(meta).encode()
+        for path in visible(folder):
+            if path.suffix == '.pth':
+                content.setdefault(str(path.relative_to(folder)), b'')
+        return content
+
+
+class Export:
+    """Every image of the sketch's test set, in five formats."""
+
+    def __init__(self, sketch, base):
+        self.images = Path(sketch)
+        self.inferencer = ABNNInferencer(
+            abnn_config(sketch, 'unused', base), str(base), device='cpu')
+
+    def run(self, folder, resume):
+        export_maps(self.inferencer, str(self.images), folder, FORMATS,
+                    resume=resume)
+
+    def check_whole(self, folder):
+        """Whatever is there is what it will be."""
+        reference = self.reference
+        for name, data in self.content(folder).items():
+            # Tables and the page are made of all images, at the end.
+            if not name.endswith(('.csv', '.jsonl', 'index.html')):
+                assert reference[name] == data, name
+
+    def content(self, folder):
+        content = {}
+        for path in visible(folder):
+            data = path.read_bytes()
+            if path.suffix == '.jsonl':
+                # Lines are in the order in which images were done.
+                data = b'\n'.join(sorted(filter(None, data.splitlines())))
+            content[str(path.relative_to(folder))] = data
+        return content
+
+
+def visible(folder):
+    """Files under their final names."""
+    return [path for path in Path(folder).rglob('*')
+            if path.is_file() and not path.name.startswith('.')]
+
+
+def child(work, folder, resume):
+    """Run in a fork: it has all modules, and starts in no time."""
+    with open(os.devnull, 'w') as null:
+        os.dup2(null.fileno(), 1)
+        os.dup2(null.fileno(), 2)
+    # Threads of the parent do not exist here.
+    cv2.setNumThreads(0)
+    torch.set_num_threads(1)
+    with say_errors():
+        work.run(folder, resume)
+
+
+def interrupted(work, folder, seconds, number, resume=False):
+    """Start, send a signal after some time; the exit code."""
+    process = multiprocessing.get_context('fork').Process(
+        target=child, args=(work, folder, resume))
+    process.start()
+    process.join(seconds)
+    if process.is_alive():
+        os.kill(process.pid, number)
+    process.join()
+    return process.exitcode
+
+
+def disturb(work, kills, seed=0, number=signal.SIGKILL):
+    """Interrupt that often; returns how many runs were really cut off."""
+    dice, cut = random.Random(seed), 0
+    with tempfile.TemporaryDirectory() as root:
+        start = time.monotonic()
+        code = interrupted(work, f'{root}/whole', 600, number)
+        seconds = time.monotonic() - start
+        assert code == 0, code
+        work.reference = work.content(f'{root}/whole')
+        assert work.reference
+        for kill in range(kills):
+            folder = f'{root}/{kill}'
+            code = interrupted(
+                work, folder, dice.uniform(0.1, 1) * seconds, number)
+            assert code in (0, -number, 130), code
+            cut += code != 0
+            work.check_whole(folder)
+            assert interrupted(work, folder, 600, number, resume=True) == 0
+            compare(work.content(folder), work.reference)
+            hidden = [p for p in Path(folder).rglob('.*.tmp-*')]
+            assert not hidden, hidden
+    return cut
+
+
+def compare(actual, expected):
+    assert set(actual) == set(expected), set(actual) ^ set(expected)
+    different = [k for k in expected if actual[k] != expected[k]]
+    assert not different, different[:5]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--kills', type=int, default=20)
+    kills = parser.parse_args().kills
+    torch.set_num_threads(1)
+    init_default_scope('mmseg')
+    with tempfile.TemporaryDirectory() as folder:
+        make_muad_sketch(
+            f'{folder}/sketch',
+            dict(train=6, val=3, test_id=10, test_ood=10), size=(64, 32),
+            workers=1)
+        cfg = toy_config(auxiliary=False)
+        cfg['decode_head']['num_classes'] = 15
+        torch.save(build(cfg).state_dict(), f'{folder}/base.pth')
+        for kind in (Training, Export):
+            work = kind(f'{folder}/sketch', f'{folder}/base.pth')
+            for number in (signal.SIGKILL, signal.SIGINT):
+                cut = disturb(work, kills, number=number)
+                print(f'{kind.__name__}: {cut} of {kills} runs ended by '
+                      f'{number.name}; all resumed to the same files.')
+                sys.stdout.flush()
+
+
+if __name__ == '__main__':
+    main()
