@@ -9,7 +9,7 @@ search = dict(
     members=2,
     images=17,
     train=[
-        {'train_cfg.max_iters': [0]},
+        {'train_cfg.max_iters': [0], 'model.posterior.samples': [4]},
         {'train_cfg.max_iters': [50, 100], rate: [2e-3]},
         {'train_cfg.max_iters': [100], rate: [5e-4, 8e-3]},
         {'train_cfg.max_iters': [100], f'{loss}.rule': ['pair', 'none']},

@@ -172,6 +172,7 @@ def ranking(trials: Sequence[dict], by: str = 'AUPR') -> List[dict]:
         by (str): ``'AUROC'``, ``'AUPR'`` or ``'FPR95'``, pooled.
     """
     base = trials[0]['metrics']
+    tried = {name: '-' for trial in trials for name in _short(_options(trial))}
     lines = []
     for trial in trials:
         metrics = trial['metrics']
@@ -182,7 +183,7 @@ def ranking(trials: Sequence[dict], by: str = 'AUPR') -> List[dict]:
             if metrics.get(f'ood/pooled/{score}/AUPR') is None:
                 continue
             lines.append({
-                **_short({**trial['train'], **trial['test']}),
+                **tried, **_short(_options(trial)),
                 'prediction': trial['variant'] or 'base', 'score': score,
                 'mIoU': metrics['seg/mIoU'],
                 'ECE': metrics['cal/pooled/ECE'],
@@ -194,6 +195,10 @@ def ranking(trials: Sequence[dict], by: str = 'AUPR') -> List[dict]:
             })
     sign = 1 if by == 'FPR95' else -1
     return sorted(lines, key=lambda x: (x['keeps'] == 'no', sign * x[by]))
+
+
+def _options(trial: dict) -> dict:
+    return {**trial['train'], **trial['test']}
 
 
 def _short(options: dict) -> Dict[str, str]:

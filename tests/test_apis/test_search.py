@@ -57,7 +57,8 @@ def check_ranking(trials):
     assert kept == sorted(kept) and kept
     assert [line['keeps'] for line in lines] == sorted(
         (line['keeps'] for line in lines), reverse=True)
-    assert {line['lr'] for line in lines if 'lr' in line} == {'0.01'}
+    assert {line['lr'] for line in lines} == {'-', '0.01'}
+    assert list(lines[0])[:2] == ['max_iters', 'alpha']
 
 
 def test_combinations_of_each_grid():
