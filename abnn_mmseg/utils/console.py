@@ -61,8 +61,8 @@ def say_errors():
     try:
         yield
     except KeyboardInterrupt:
-        print('\nInterrupted; run again with --resume to go on.',
-              file=sys.stderr)
+        print('\nInterrupted; run again to go on, with --resume where a tool '
+              'has it.', file=sys.stderr)
         sys.exit(130)
     except MISTAKES as error:
         # mmengine asserts what users have to write, with a sentence; an
