@@ -69,16 +69,14 @@ class Evaluation:
         if left:
             # The first pass of a process is slower than all others.
             self._time_reference(self._inputs(left[0]))
-        try:
-            for number in progress(left, title, len(left)):
-                self._image(number)
-                self.done += 1
-                if time.monotonic() - saved > SAVE_EVERY:
-                    self._save()
-                    saved = time.monotonic()
-        except KeyboardInterrupt:
-            self._save()
-            raise
+        for number in progress(left, title, len(left)):
+            self._image(number)
+            self.done += 1
+            # Only between images: an interruption may fall anywhere, and
+            # must not count an image for some of the metrics.
+            if time.monotonic() - saved > SAVE_EVERY:
+                self._save()
+                saved = time.monotonic()
         results = {name: self._result(name) for name in self.variants}
         self.state_file.unlink(missing_ok=True)
         return results
