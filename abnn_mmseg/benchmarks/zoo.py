@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``tools/benchmark.py zoo``."""
     parser.add_argument('--models', nargs='+', choices=list(ZOO),
                         default=list(ZOO), metavar='NAME')
-    parser.add_argument('--size', type=int, nargs=2, default=(128, 256),
+    parser.add_argument('--size', type=int, nargs=2, default=(128, 128),
                         metavar=('HEIGHT', 'WIDTH'))
     parser.add_argument('--draws', type=int, default=8)
     parser.add_argument('--repeats', type=int, default=3)

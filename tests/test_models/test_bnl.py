@@ -1,23 +1,70 @@
 import copy
+from functools import partial
 
 import pytest
 import torch
+import torch.nn.functional as F
 from mmcv.cnn import build_norm_layer
+from mmseg.models.utils import LayerNorm2d
 from torch import nn
 
 from abnn_mmseg.models import BNL, BNLGN, BNLIN, BNLLN, convert_norms
+from abnn_mmseg.models.bnl import Network
+
+
+class TimmLayerNorm2d(nn.LayerNorm):
+    """As timm has it, there called ``LayerNorm2d``."""
+
+    def forward(self, x):
+        x = F.layer_norm(x.permute(0, 2, 3, 1), self.normalized_shape,
+                         self.weight, self.bias, self.eps)
+        return x.permute(0, 3, 1, 2)
+
+
+class BatchNormAct2d(nn.BatchNorm2d):
+    """As timm has it: an activation inside the norm."""
+
+    def forward(self, x):
+        return super().forward(x).relu()
+
+
+class LayerNorm(nn.Module):
+    """As ConvNeXt's authors wrote it, and many backbones after them."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(channels))
+        self.bias = nn.Parameter(torch.zeros(channels))
+
+    def forward(self, x):
+        mean = x.mean(1, keepdim=True)
+        variance = (x - mean).pow(2).mean(1, keepdim=True)
+        x = (x - mean) / torch.sqrt(variance + 1e-6)
+        return self.weight[:, None, None] * x + self.bias[:, None, None]
+
 
 FAMILIES = [
     (nn.BatchNorm2d(6), (2, 6, 5, 4)),
     (nn.BatchNorm1d(6), (2, 6, 5)),
+    (nn.BatchNorm1d(6), (7, 6)),
     (nn.BatchNorm3d(6), (2, 6, 3, 5, 4)),
     (nn.SyncBatchNorm(6), (2, 6, 5, 4)),
+    (nn.SyncBatchNorm(6), (2, 6, 5)),
     (nn.LayerNorm(6), (2, 7, 6)),
+    (nn.LayerNorm(6), (2, 5, 4, 6)),
+    (nn.LayerNorm(6, bias=False), (2, 7, 6)),
     (nn.LayerNorm((5, 6)), (2, 5, 6)),
+    (LayerNorm2d(6), (2, 6, 5, 4)),
+    (TimmLayerNorm2d(6), (2, 6, 5, 4)),
+    (LayerNorm(6), (2, 6, 5, 4)),
     (nn.GroupNorm(3, 6), (2, 6, 5, 4)),
+    (nn.GroupNorm(3, 6), (2, 6, 5)),
+    (nn.InstanceNorm1d(6, affine=True), (2, 6, 5)),
     (nn.InstanceNorm2d(6, affine=True), (2, 6, 5, 4)),
+    (nn.InstanceNorm3d(6, affine=True), (2, 6, 3, 5, 4)),
     (nn.InstanceNorm2d(6, affine=True, track_running_stats=True),
      (2, 6, 5, 4)),
+    (BatchNormAct2d(6), (2, 6, 5, 4)),
 ]
 IDS = [f'{type(n).__name__}{i}' for i, (n, _) in enumerate(FAMILIES)]
 
@@ -30,19 +77,64 @@ def randomize(norm):
     return norm.eval()
 
 
+def random_input(shape, memory_format=torch.contiguous_format):
+    x = torch.randn(shape)
+    return x.contiguous(memory_format=memory_format) if x.dim() == 4 else x
+
+
 @pytest.mark.parametrize('norm,shape', FAMILIES, ids=IDS)
 @pytest.mark.parametrize('alpha', [0., .3])
-def test_without_noise_the_layer_is_the_norm_bit_for_bit(norm, shape, alpha):
-    norm, x = randomize(copy.deepcopy(norm)), torch.randn(shape)
+@pytest.mark.parametrize('memory_format', [
+    torch.contiguous_format, torch.channels_last], ids=['first', 'last'])
+def test_without_noise_the_layer_is_the_norm_bit_for_bit(
+        norm, shape, alpha, memory_format):
+    norm = randomize(copy.deepcopy(norm))
+    x = random_input(shape, memory_format)
     expected, keys = norm(x), list(norm.state_dict())
+    weight = norm.weight
     holder = nn.ModuleList([norm])
     report = convert_norms(holder, alpha=alpha)
     layer = holder[0]
-    assert report.converted == {'0': report.converted['0']}
-    assert layer is norm and list(layer.state_dict()) == keys
+    assert list(report.converted) == ['0'] and not report.left
+    assert layer is norm and layer.weight is weight
+    assert list(layer.state_dict()) == keys
     assert torch.equal(layer(x), expected)
+    assert layer(x).stride() == expected.stride()
     layer.noise = 'channel'
     assert torch.equal(layer(x), expected) == (alpha == 0)
+
+
+@pytest.mark.parametrize('norm,shape', FAMILIES, ids=IDS)
+@pytest.mark.parametrize('memory_format', [
+    torch.contiguous_format, torch.channels_last], ids=['first', 'last'])
+@torch.no_grad()
+def test_an_installed_network_is_the_norm_with_another_gamma(
+        norm, shape, memory_format):
+    """Alone, at a fork, and after one: n networks under vmap."""
+    norm = randomize(copy.deepcopy(norm))
+    x = random_input(shape, memory_format)
+    factor = 1 + 0.3 * torch.randn(3, *norm.weight.shape)
+    expected, gamma = [], norm.weight.clone()
+    for row in factor:
+        norm.weight.copy_(gamma * row)
+        expected.append(norm(x))
+    expected = torch.stack(expected)
+    norm.weight.copy_(gamma)
+    holder = nn.ModuleList([norm])
+    convert_norms(holder)
+    layer = holder[0]
+    scale, shift = layer.fold({**layer._parameters, **layer._buffers}, factor)
+
+    def run(x, scale, shift, vmapped=False):
+        layer.network = Network(scale, shift, vmapped=vmapped)
+        return layer(x)
+
+    alone = [run(x, *network) for network in zip(scale, shift)]
+    forking = torch.vmap(partial(run, x, vmapped=True))(scale, shift)
+    forked = torch.vmap(partial(run, vmapped=True))(
+        x.expand(3, *x.shape), scale, shift)
+    for actual in (torch.stack(alone), forking, forked):
+        assert torch.allclose(actual, expected, atol=1e-5)
 
 
 def test_noise_follows_the_equation():
@@ -113,7 +205,9 @@ def test_noise_does_not_depend_on_train_or_eval():
 
 
 def test_gradients_reach_gamma_and_beta():
-    for layer in (BNL(4), BNLGN(4, num_groups=2), BNLIN(4)):
+    custom = nn.ModuleList([LayerNorm2d(4)])
+    convert_norms(custom)
+    for layer in (BNL(4), BNLGN(4, num_groups=2), BNLIN(4), custom[0]):
         layer.train()
         layer.noise = 'channel'
         layer(torch.randn(2, 4, 5, 5)).square().sum().backward()

@@ -3,7 +3,8 @@ import torch
 from torch import nn
 from toys import bayesian_config, build
 
-from abnn_mmseg.models import BayesianNorm, convert_norms
+from abnn_mmseg.models import BNL, BNLLN, BayesianNorm, convert_norms
+from abnn_mmseg.models.bnl import bayesian_layers
 
 
 def network():
@@ -44,60 +45,42 @@ def test_patterns_include_and_exclude():
     assert report.left['2'] == 'excluded'
 
 
-class LayerNorm2d(nn.Module):
-    """As SAN and timm have it: channel first."""
-
-    def __init__(self, channels, eps=1e-6):
-        super().__init__()
-        self.weight = nn.Parameter(torch.rand(channels))
-        self.bias = nn.Parameter(torch.rand(channels))
-        self.eps = eps
-
-    def forward(self, x):
-        mean = x.mean(1, keepdim=True)
-        variance = (x - mean).pow(2).mean(1, keepdim=True)
-        x = (x - mean) / torch.sqrt(variance + self.eps)
-        return self.weight[:, None, None] * x + self.bias[:, None, None]
-
-
-@pytest.mark.parametrize('norm,shape', [
-    (LayerNorm2d(6), (2, 6, 4, 5)),
-    (nn.LayerNorm(6), (2, 9, 6)),
-    (nn.GroupNorm(3, 6), (2, 6, 4, 5)),
-    (nn.InstanceNorm2d(6, affine=True), (2, 6, 4, 5)),
-    (nn.BatchNorm2d(6), (2, 6, 4, 5)),
+@pytest.mark.parametrize('options,message', [
+    (dict(include=['1', 'backbone']), "convert='backbone' of the segmentor"),
+    (dict(exclude='neck.*'), r"exclude='neck\.\*' .* none of its 6 norms"),
 ])
-@torch.no_grad()
-def test_an_installed_network_is_the_norm_with_another_gamma(norm, shape):
-    """Alone and in a batch of networks under vmap."""
-    for value in norm.state_dict().values():
-        if value.is_floating_point():
-            value.copy_(torch.rand(value.shape) + 0.5)
-    norm.eval()
-    x, factor = torch.randn(shape), 1 + 0.3 * torch.randn(3, 6)
-    expected, gamma = [], norm.weight.clone()
-    for row in factor:
-        norm.weight.copy_(gamma * row)
-        expected.append(norm(x))
-    norm.weight.copy_(gamma)
-    holder = nn.ModuleList([norm])
-    convert_norms(holder)
-    layer = holder[0]
-    scale, shift = layer.fold({**layer._parameters, **layer._buffers}, factor)
-    from abnn_mmseg.models.bnl import Network
+def test_a_pattern_that_matches_nothing_is_a_mistake(options, message):
+    with pytest.raises(ValueError, match=message):
+        convert_norms(network(), **options)
 
-    def run(scale, shift, x):
-        layer.network = Network(scale, shift)
-        return layer(x)
 
-    expected = torch.stack(expected)
-    alone = torch.stack([run(*pair, x) for pair in zip(scale, shift)])
-    assert torch.allclose(alone, expected, atol=1e-5)
-    forked = torch.vmap(run, (0, 0, None))(scale, shift, x)
-    assert torch.allclose(forked, expected, atol=1e-5)
-    inputs = x.expand(3, *x.shape).clone()
-    assert torch.allclose(
-        torch.vmap(run)(scale, shift, inputs), expected, atol=1e-5)
+def test_an_excluded_layer_of_norm_cfg_is_the_plain_norm_again():
+    model = nn.ModuleList([BNL(4), BNLLN(4)])
+    report = convert_norms(model, exclude='0')
+    assert report.left == {'0': 'excluded'}
+    assert type(model[0]) is nn.BatchNorm2d
+    assert list(bayesian_layers(model)) == ['1']
+
+
+def test_a_frozen_text_encoder_stays_as_it_is():
+    model = nn.ModuleDict(dict(
+        text_encoder=nn.Sequential(nn.LayerNorm(4)), head=nn.LayerNorm(4)))
+    model['text_encoder'].requires_grad_(False)
+    report = convert_norms(model)
+    assert list(report.converted) == ['head']
+    assert report.left == {'text_encoder.0': 'inside a frozen text encoder'}
+
+
+def test_a_norm_of_no_family_is_reported():
+    class StrangeNorm(nn.Module):
+
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(4))
+
+    report = convert_norms(nn.Sequential(StrangeNorm(), nn.LayerNorm(4)))
+    assert report.summary() == (
+        '1 layer; left 1 StrangeNorm (0): unknown kind of norm')
 
 
 def test_group_norm_models_get_the_bank_too(images):

@@ -131,7 +131,9 @@ def _tensors(values) -> List[Tensor]:
 
 def _largest_without(module: nn.Module,
                      forking: Set[nn.Module]) -> List[nn.Module]:
-    if not any(m in forking for m in module.modules()):
+    # A ModuleList is no candidate: nobody calls it, only what it holds.
+    is_called = type(module).forward is not nn.Module.forward
+    if is_called and not any(m in forking for m in module.modules()):
         return [module]
     found: List[nn.Module] = []
     for child in module.children():
