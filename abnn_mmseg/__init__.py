@@ -3,6 +3,7 @@
 Importing the package fills mmseg's registries, so a config needs only
 ``custom_imports = dict(imports=['abnn_mmseg'])``.
 """
+import importlib.metadata
 import importlib.util
 
 __version__ = '0.1.0'
@@ -13,5 +14,14 @@ for _name in ('torch', 'mmengine', 'mmcv', 'mmseg'):
             f'abnn_mmseg needs {_name}, which is not installed; run '
             "`pip install 'abnn-mmseg[onedl]'` (or `pip install -e "
             "'.[onedl]'` in a clone).")
+
+from mmengine.config.utils import MODULE2PACKAGE  # noqa: E402
+
+try:
+    importlib.metadata.distribution(MODULE2PACKAGE['mmseg'])
+except importlib.metadata.PackageNotFoundError:
+    # What `mmseg::` in a config stands for, which mmengine looks up by the
+    # name of the distribution.
+    MODULE2PACKAGE['mmseg'] = 'onedl-mmsegmentation'
 
 from . import datasets, engine, evaluation, models  # noqa: E402, F401

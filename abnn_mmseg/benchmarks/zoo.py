@@ -13,7 +13,8 @@ from torch import nn
 from ..models.posteriors import DeterministicPosterior
 from ..utils.console import progress
 from ..utils.files import atomic_write
-from .inference import attached, predict, seconds_of
+from .inference import seconds_of
+from .networks import attached, predict
 from .zoo_models import ZOO, bayesian, model_config, what_is_missing
 
 SCOPES = ('all', 'decode_head')

@@ -2,7 +2,7 @@
 import pytest
 import torch
 from mmengine.registry import init_default_scope
-from test_zoo import small_config
+from small_zoo import small_config
 from toys import build
 
 from abnn_mmseg.benchmarks.zoo_models import bayesian, what_is_missing

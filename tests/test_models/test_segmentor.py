@@ -213,15 +213,26 @@ def test_a_sigmoid_head_has_maps_of_two_classes(images):
     assert torch.allclose(sample.uncertainty.msp, msp, atol=1e-6)
 
 
-def test_a_model_without_norms_is_refused():
-    cfg = bayesian_config(auxiliary=False)
-    cfg['backbone'] = dict(type='ResNet', depth=18, base_channels=8,
-                           num_stages=2, out_indices=(0, 1), strides=(1, 2),
-                           dilations=(1, 1),
-                           norm_cfg=dict(type='IN', affine=False))
-    cfg['decode_head']['norm_cfg'] = dict(type='IN', affine=False)
-    with pytest.raises(ValueError, match='no normalization layer'):
+@pytest.mark.parametrize('norm,options,message', [
+    (dict(type='IN', affine=False), {},
+     r'\(none; left \d+ instance \(.*\): no affine parameters\)'),
+    (None, {}, r'\(none\)'),
+    (dict(type='BN'), dict(exclude='*'), r'left \d+ batch .*: excluded'),
+])
+def test_a_model_with_nothing_to_convert_is_refused(norm, options, message):
+    """One sentence, with what was found and the remedy."""
+    cfg = bayesian_config(auxiliary=False, **options)
+    cfg['backbone'] = dict(type='UNet', base_channels=4, num_stages=2,
+                           strides=(1, 1), enc_num_convs=(1, 1),
+                           dec_num_convs=(1, ), downsamples=(True, ),
+                           enc_dilations=(1, 1), dec_dilations=(1, ),
+                           norm_cfg=norm)
+    cfg['decode_head'] = dict(type='FCNHead', in_channels=4, in_index=1,
+                              channels=4, num_classes=5, norm_cfg=norm)
+    with pytest.raises(ValueError, match=message) as error:
         MODELS.build(cfg)
+    assert 'no normalization layer' in str(error.value)
+    assert 'set norm_cfg' in str(error.value)
 
 
 @pytest.mark.parametrize('options,message', [
