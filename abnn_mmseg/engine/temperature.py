@@ -89,7 +89,7 @@ def labelled_pixels(sample) -> Tuple[Tensor, Tensor]:
     """Log-probabilities ``[N, C]`` and classes of the pixels that have one."""
     fields = sample.to_dict()
     logits = class_logits(fields)
-    labels = class_labels(fields, len(logits))
+    labels = class_labels(fields)
     known = labels != IGNORE
     return logits[:, known].log_softmax(0).t(), labels[known]
 

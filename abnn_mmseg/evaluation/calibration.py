@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .curves import equal_mass_bins
 from .fields import IGNORE, check_names, class_labels, class_logits
-from .histograms import MAX_BINS, ScoreHistogram
+from .histograms import MAX_BINS, ScoreHistogram, indices_of
 from .plots import save_reliability
 from .running import RunningMetric, Totals
 
@@ -68,18 +68,18 @@ class CalibrationMetric(RunningMetric):
     def measure(self, sample: dict) -> tuple[dict, Totals]:
         """Losses and ECE of one image, and its bins to pool."""
         logits = class_logits(sample)
-        labels = class_labels(sample, len(logits))
+        labels = class_labels(sample)
         chunks = zip(logits.split(CHUNK, 1), labels.split(CHUNK))
         chunks = zip(*(self._measure_chunk(*chunk) for chunk in chunks))
         confidence, right, losses, top, classes = chunks
-        known = labels != IGNORE
+        known = indices_of(labels != IGNORE)
         histogram = ScoreHistogram.from_scores(
             torch.cat(confidence)[known], (~torch.cat(right))[known],
             max_bins=self.max_bins)
         top = sum(top)
         nll, brier = sum(losses).tolist()
         numbers = dict(
-            pixels=int(known.sum()),
+            pixels=len(known),
             nll=nll,
             brier=brier,
             muad=_ece(*top.sum(1).cpu().numpy()))
@@ -91,36 +91,59 @@ class CalibrationMetric(RunningMetric):
 
     def _measure_chunk(self, logits: Tensor, labels: Tensor) -> tuple:
         """Confidence, correctness, losses and bins of a few pixels."""
-        prob, known = logits.softmax(0), labels != IGNORE
-        confidence = prob.amax(0)
-        true = labels.where(known, 0)[None]
-        prob_true = prob.gather(0, true)[0]
-        right = _is_first_maximum(prob, confidence, true[0], prob_true)
+        known = labels != IGNORE
+        true = labels.where(known, 0)
+        top, logit = logits.amax(0), logits.gather(0, true[None])[0]
+        # Softmax by hand: what it computes on the way is needed too.
+        prob = (logits - top).exp_()
+        total = prob.sum(0)
+        confidence = total.reciprocal()
+        prob *= confidence
+        right = _is_first_maximum(logits, top, true, logit, confidence)
         right &= known
-        # Pixels without and with a class apart: 'muad' needs both.
-        bins = self._bin(confidence) + self.num_bins * known.int()
-        top = _sums(bins, confidence, right, 2 * self.num_bins)
-        # logsumexp, without a second pass over all classes
-        total = logits.amax(0) - confidence.log()
-        nll = total - logits.gather(0, true)[0]
+        binned = self._bin_confidence(confidence, known, right)
+        prob_true = prob.gather(0, true[None])[0]
+        nll = total.log_() + top - logit
         brier = prob.square().sum(0) - 2 * prob_true + 1
         losses = torch.stack([nll, brier]).double().where(known, 0).sum(1)
-        bins = self._bin(prob_true) + self.num_bins * true[0]
-        classes = self._bin_classes(prob, known, bins[known])
-        return confidence, right, losses, top.view(3, 2, -1), classes
-
-    def _bin_classes(self, prob: Tensor, known: Tensor,
-                     right: Tensor) -> Tensor:
-        """Right pixels minus probabilities per bin, ``[C, num_bins]``."""
-        size = len(prob) * self.num_bins
-        first = torch.arange(
-            0, size, self.num_bins, dtype=torch.int32, device=prob.device)
-        bins = self._bin(prob).add_(first[:, None])
+        bins = self._bin(prob_true) + self.num_bins * true
+        bins = bins.where(known, self.num_bins * len(prob))
         # Pixels without a class weigh nothing: cheaper than picking the
         # others out of a [C, pixels] tensor.
-        prob = _sum(bins, prob * known, size)
-        right = torch.bincount(right, minlength=size)
-        return (right - prob).view(-1, self.num_bins)
+        classes = self._bin_classes(prob.mul_(known), bins)
+        return confidence, right, losses, binned, classes
+
+    def _bin_confidence(self, confidence: Tensor, known: Tensor,
+                        right: Tensor) -> Tensor:
+        """Per bin: pixels, sum of confidences, right pixels.
+
+        ``[3, 2, num_bins]``, pixels without and with a class apart: 'muad'
+        needs both.
+        """
+        bins = self._bin(confidence) + self.num_bins * known.int()
+        size = 2 * self.num_bins
+        sums = _sum(bins, confidence, size)
+        wrong, right = torch.bincount(
+            bins + size * right.int(), minlength=2 * size).view(2, size)
+        return torch.stack([wrong + right, sums, right]).view(3, 2, -1)
+
+    def _bin_classes(self, prob: Tensor, right: Tensor) -> Tensor:
+        """Right pixels minus probabilities per bin, ``[C, num_bins]``.
+
+        Args:
+            prob (Tensor): ``[C, N]``, zero for pixels without a class.
+            right (Tensor): Bin of the true class's probability, ``[N]``;
+                beyond the last for pixels without a class.
+        """
+        size = len(prob) * self.num_bins
+        # Most are in the first bin, which gets what the others leave.
+        index = indices_of((prob > 0.999 / self.num_bins).flatten())
+        values = prob.flatten()[index]
+        bins = self._bin(values) + self.num_bins * (index // prob.shape[1])
+        sums = _sum(bins, values, size).view(-1, self.num_bins)
+        sums[:, 0] += prob.sum(1) - sums.sum(1)
+        right = torch.bincount(right, minlength=size + 1)[:size]
+        return right.view(-1, self.num_bins) - sums
 
     def _bin(self, prob: Tensor) -> Tensor:
         """Index of the bin ``(lower, upper]`` of each probability."""
@@ -160,26 +183,22 @@ class CalibrationMetric(RunningMetric):
         return {f'pooled/{n}': float(v) for n, v in zip(names, values)}
 
 
-def _is_first_maximum(prob: Tensor, maximum: Tensor, index: Tensor,
-                      prob_of_index: Tensor) -> Tensor:
-    """``prob.argmax(0) == index``, five times faster."""
-    equal = prob_of_index == maximum
+def _is_first_maximum(logits: Tensor, maximum: Tensor, index: Tensor,
+                      logit_of_index: Tensor, confidence: Tensor) -> Tensor:
+    """``logits.argmax(0) == index``, five times faster."""
+    equal = logit_of_index == maximum
     # Up to 0.5, another class may be as likely: the first of them counts.
-    unsure = (equal & (maximum <= 0.5)).nonzero().flatten()
-    equal[unsure] = prob[:, unsure].max(0).indices == index[unsure]
+    unsure = (equal & (confidence <= 0.5)).nonzero().flatten()
+    tied = logits.index_select(1, unsure) == maximum[unsure]
+    unsure = unsure[tied.float().sum(0) > 1]
+    equal[unsure] = logits[:, unsure].max(0).indices == index[unsure]
     return equal
 
 
-def _sums(bins: Tensor, prob: Tensor, right: Tensor, size: int) -> Tensor:
-    """Per bin: pixels, sum of probabilities, right pixels; ``[3, size]``."""
-    count = torch.bincount(bins, minlength=size)
-    right = torch.bincount(bins[right], minlength=size)
-    return torch.stack([count, _sum(bins, prob, size), right])
-
-
 def _sum(bins: Tensor, prob: Tensor, size: int) -> Tensor:
-    # In double: bincount adds float32 weights up in float32.
-    return torch.bincount(bins.flatten(), prob.flatten().double(), size)
+    # In double: bincount adds float32 weights up in float32, and forgets
+    # their type if there are none.
+    return torch.bincount(bins, prob.double(), size).double()
 
 
 def _ece(count: np.ndarray, confidence: np.ndarray,

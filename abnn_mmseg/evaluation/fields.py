@@ -58,7 +58,7 @@ def class_logits(sample: dict) -> Tensor:
         raise ValueError(f'The prediction for {path_of(sample)} has no '
                          'seg_logits; calibration needs them.')
     logits = sample['seg_logits']['data'].float().flatten(1)
-    if logits.isnan().any():
+    if logits.amax(0).isnan().any():  # NaN is the maximum of its pixel
         raise ValueError(f'seg_logits of {path_of(sample)} have NaN values')
     if len(logits) == 1:
         eps = torch.finfo(logits.dtype).eps
@@ -67,10 +67,12 @@ def class_logits(sample: dict) -> Tensor:
     return logits
 
 
-def class_labels(sample: dict, num_classes: int) -> Tensor:
+def class_labels(sample: dict) -> Tensor:
     """Train ids, with 255 where there is none, int64 ``[H * W]``."""
+    logits = sample['seg_logits']['data']
+    num_classes = max(2, len(logits))
     labels = _ground_truth(sample, 'gt_sem_seg', 'LoadAnnotations',
-                           sample['seg_logits']['data']).flatten().long()
+                           logits).flatten().long()
     wrong = (labels >= num_classes) & (labels != IGNORE)
     if wrong.any():
         raise ValueError(

@@ -11,7 +11,7 @@ from abnn_mmseg.uncertainty import check_scores
 
 from .curves import RiskCoverage
 from .fields import IGNORE, class_labels, class_logits, score_map
-from .histograms import MAX_BINS, ScoreHistogram
+from .histograms import MAX_BINS, ScoreHistogram, indices_of
 from .plots import save_risk_coverage
 from .running import RunningMetric, Totals
 
@@ -55,19 +55,18 @@ class SelectiveMetric(RunningMetric):
 
     def measure(self, sample: dict) -> tuple[dict, Totals]:
         """Histograms of one image's scores, right and wrong apart."""
-        logits = class_logits(sample)
-        labels = class_labels(sample, len(logits))
-        known = labels != IGNORE
+        labels = class_labels(sample)
+        known = indices_of(labels != IGNORE)
         pred = sample['pred_sem_seg']['data'].flatten()
         wrong = (pred != labels)[known]
         totals = {
             score: ScoreHistogram.from_scores(
-                _score(sample, logits, score)[known],
+                _score(sample, score)[known],
                 wrong,
                 max_bins=self.max_bins)
             for score in self.scores
         }
-        return dict(pixels=int(known.sum())), totals
+        return dict(pixels=len(known)), totals
 
     def summarize(self, results: list, totals: Totals) -> dict[str, float]:
         """AURC and the risks, from the pooled histograms."""
@@ -92,10 +91,10 @@ class SelectiveMetric(RunningMetric):
         return metrics
 
 
-def _score(sample: dict, logits: Tensor, name: str) -> Tensor:
+def _score(sample: dict, name: str) -> Tensor:
     if name not in (sample.get('uncertainty') or {}):
         if name == 'msp':
-            return 1 - logits.softmax(0).amax(0)
+            return 1 - class_logits(sample).softmax(0).amax(0)
         if name == 'entropy':
-            return torch.special.entr(logits.softmax(0)).sum(0)
+            return torch.special.entr(class_logits(sample).softmax(0)).sum(0)
     return score_map(sample, name).flatten()
