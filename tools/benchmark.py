@@ -6,7 +6,8 @@ import json
 from abnn_mmseg.utils.console import print_table, say_errors
 from abnn_mmseg.utils.files import atomic_write
 
-BENCHMARKS = ('inference', 'finetune', 'gradients', 'metrics', 'zoo')
+BENCHMARKS = ('inference', 'finetune', 'gradients', 'metrics', 'accuracy',
+              'zoo')
 
 
 def parse_args(modules: dict) -> argparse.Namespace:

@@ -5,8 +5,6 @@ Each runs in a process of its own, so that peak memory is its own.
 """
 import argparse
 import multiprocessing
-import os
-import resource
 import time
 from collections import defaultdict
 from contextlib import contextmanager
@@ -14,6 +12,7 @@ from contextlib import contextmanager
 import torch
 
 from . import naive_metrics as naive
+from .memory import free_mb, peak_resident_mb, reset_peak
 from .naive_metrics import SCORES
 
 # What the obvious way needs for a pixel: collected arrays, and the sorted
@@ -84,11 +83,7 @@ def run(args: argparse.Namespace) -> dict:
 def _naive_images(args: argparse.Namespace, images: int, size: int) -> int:
     if args.naive_pixels:
         return min(images, max(1, round(args.naive_pixels / size)))
-    try:
-        free = os.sysconf('SC_AVPHYS_PAGES') * os.sysconf('SC_PAGE_SIZE')
-    except (ValueError, OSError):  # not on this system
-        free = 0
-    allowed = int(free / NAIVE_BYTES_PER_PIXEL / size)
+    allowed = int(free_mb() * 2**20 / NAIVE_BYTES_PER_PIXEL / size)
     return images if allowed >= images else max(1, min(allowed, images // 10))
 
 
@@ -99,13 +94,11 @@ def _in_process(function, args: argparse.Namespace, images: int) -> dict:
         return pool.apply(function, (args, images))
 
 
-def _peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def _samples(args: argparse.Namespace, images: int):
-    """The same few predictions again and again: making them is not timed."""
+    """The same two predictions again and again: making them is not measured,
+    holding them is."""
     made = [_make_sample(args, seed) for seed in range(2)]
+    reset_peak()
     for index in range(images):
         yield made[index % len(made)]
 
@@ -159,7 +152,7 @@ class _Stopwatch:
             seconds=sum(self.parts.values()),
             parts=dict(self.parts),
             values=values,
-            peak_mb=_peak_mb())
+            peak_mb=peak_resident_mb())
 
 
 def _run_metrics(args: argparse.Namespace, images: int) -> dict:
