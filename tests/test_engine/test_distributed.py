@@ -23,20 +23,19 @@ def torchrun(script, *arguments):
     process = subprocess.run(
         ['bash', ROOT / 'tools' / script, *map(str, arguments)], cwd=ROOT,
         capture_output=True, text=True, env=dict(
-            os.environ, PYTHONPATH=str(ROOT), OMP_NUM_THREADS='1',
-            PORT=str(port),
+            os.environ, PYTHONPATH=f'{ROOT}:{ROOT / "tests"}',
+            OMP_NUM_THREADS='1', PORT=str(port),
             PATH=f'{Path(sys.executable).parent}:{os.environ["PATH"]}'))
     assert process.returncode == 0, process.stdout + process.stderr
     return process.stdout
 
 
 def deterministic(sketch, work_dir, base, batch):
-    """No noise, augmentation or dropout: gradients can be compared."""
+    """No noise or dropout: gradients can be compared. Flips stay."""
     cfg = abnn_config(sketch, work_dir, base)
     cfg.model.posterior.alpha = 0.
     cfg.model.decode_head.dropout_ratio = 0.
     cfg.train_dataloader.batch_size = batch
-    cfg.train_dataloader.dataset.pipeline = cfg.test_pipeline
     return cfg
 
 
@@ -44,6 +43,8 @@ def test_two_processes_train_what_one_does(sketch, base, tmp_path):
     one = deterministic(sketch, tmp_path / 'one', base, batch=4)
     train(one, members=1)
     two = deterministic(sketch, tmp_path / 'two', base, batch=2)
+    two.custom_imports.imports.append('rank_probe')
+    two.custom_hooks = [dict(type='RankProbe')]
     two.dump(tmp_path / 'two.py')
     torchrun('dist_train.sh', tmp_path / 'two.py', 2, '--members', 1)
     [expected] = read_members(tmp_path / 'one' / 'member_0.pth')
@@ -53,6 +54,11 @@ def test_two_processes_train_what_one_does(sketch, base, tmp_path):
         if value.is_floating_point():
             assert torch.allclose(actual['state'][name], value,
                                   atol=1e-5), name
+    first, second = (
+        torch.load(tmp_path / 'two' / 'member_0' / f'rank_{k}.pt')
+        for k in range(2))
+    assert torch.equal(first['eta'], second['eta'])
+    assert not torch.equal(first['noise'], second['noise'])
 
 
 def test_two_processes_test_what_one_does(sketch, base, tmp_path):
