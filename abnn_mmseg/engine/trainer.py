@@ -1,8 +1,6 @@
 """Train the M members of a config, one after the other, from one base."""
 import copy
-import inspect
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
@@ -10,7 +8,7 @@ import mmengine
 import mmseg
 import torch
 from mmengine.config import Config
-from mmengine.dist import barrier, is_main_process, master_only
+from mmengine.dist import barrier, is_main_process
 from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
 from mmseg.registry import DATASETS, MODELS
@@ -22,7 +20,7 @@ from ..datasets.replay import replayable
 from ..models.losses import RandomPriorCrossEntropyLoss
 from ..models.posteriors import DeterministicPosterior
 from ..utils.checkpoints import read_checkpoint, read_state_dict, safe_globals
-from ..utils.files import atomic_path, sweep
+from ..utils.files import sweep
 from .amp import amp_on_cpu
 from .hooks import ProgressHook
 from .hooks.member_hook import only_norms
@@ -35,6 +33,7 @@ from .members import (
     read_members,
     save_members,
 )
+from .runners import AtomicRunner, build_runner, last_readable
 from .tester import write_metrics
 
 DEFAULT_MEMBERS = 3
@@ -66,26 +65,6 @@ def train(cfg: Config,
             AtomicRunner.from_cfg(cfg).train()
             return []
         return MemberTrainer(cfg, members, only).run()
-
-
-class AtomicRunner(Runner):
-    """A runner whose checkpoints appear whole or not at all."""
-
-    @master_only
-    def save_checkpoint(self, out_dir: str, filename: str, *args,
-                        **kwargs) -> None:
-        if '://' in out_dir:
-            super().save_checkpoint(out_dir, filename, *args, **kwargs)
-            return
-        with atomic_path(Path(out_dir) / filename) as temporary:
-            super().save_checkpoint(out_dir, temporary.name, *args, **kwargs)
-
-
-class LoadedRunner(AtomicRunner):
-    """A runner of a model that has its weights already."""
-
-    def _init_model_weights(self) -> None:
-        """Initializing would throw the base away."""
 
 
 class MemberTrainer:
@@ -181,29 +160,14 @@ class MemberTrainer:
         seed = self.seed + number
         folder = self.folder / f'member_{number}'
         last = last_readable(folder) if self.cfg.get('resume') else None
-        return self._build_runner(
-            folder,
+        return build_runner(
+            self.model, self.cfg, folder,
             randomness=dict(self.cfg.get('randomness') or {}, seed=seed),
             train_dataloader=replayable(self.cfg.train_dataloader, seed),
             load_from=last,
             resume=last is not None,
             custom_hooks=_with_hooks(self.cfg, 'AuditHook', 'StabilityHook',
                                      'MemberHook'))
-
-    def _build_runner(self, folder: Path, **settings) -> Runner:
-        cfg = copy.deepcopy(self.cfg)
-        for name, value in settings.items():
-            cfg[name] = value
-        cfg.work_dir = str(folder)
-        cfg.experiment_name = (f'{self.folder.name}_{folder.name}_'
-                               f'{time.time_ns()}')
-        if cfg.get('visualizer'):
-            # By its name mmengine would find the one of an earlier runner,
-            # and write this one's scalars into that one's folder.
-            cfg.visualizer.name = cfg.experiment_name
-        names = set(inspect.signature(Runner.__init__).parameters) & set(cfg)
-        arguments = {n: cfg[n] for n in names if n not in ('model', 'cfg')}
-        return LoadedRunner(model=self.model, cfg=cfg, **arguments)
 
     def _chosen(self, runner: Runner) -> Tuple[Dict[str, Tensor], dict]:
         """Tensors and description of the best checkpoint, else of the last.
@@ -266,10 +230,11 @@ class MemberTrainer:
         """Validation metrics of members, or of the base alone."""
         if self._validator is None:
             # Nothing is trained here, so nothing is resumed or saved.
-            self._validator = self._build_runner(
-                self.folder / 'validation', resume=False, load_from=None,
-                default_hooks=dict(self.cfg.default_hooks, checkpoint=None),
-                custom_hooks=_with_hooks(Config(), 'AuditHook'))
+            hooks = dict(self.cfg.get('default_hooks') or {}, checkpoint=None)
+            self._validator = build_runner(
+                self.model, self.cfg, self.folder / 'validation',
+                resume=False, load_from=None, default_hooks=hooks,
+                custom_hooks=[dict(type='AuditHook')])
         posterior = self.model.posterior
         if states is None:
             self.model.posterior = DeterministicPosterior()
@@ -280,17 +245,6 @@ class MemberTrainer:
         finally:
             self.model.posterior = posterior
             posterior.set_members([])
-
-
-def last_readable(folder: Path) -> Optional[str]:
-    """The newest whole checkpoint; a run may have been killed writing one."""
-    paths = [p for p in folder.glob('*.pth')
-             if not p.name.startswith(('best', '.'))]
-    for path in sorted(paths, key=lambda p: p.stat().st_mtime, reverse=True):
-        with suppress(ValueError):
-            read_checkpoint(path)
-            return str(path)
-    return None
 
 
 def _with_hooks(cfg: Config, *types: str) -> list:

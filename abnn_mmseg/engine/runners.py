@@ -1,0 +1,71 @@
+"""Runners: whole checkpoints, and many of them around one loaded model."""
+import copy
+import inspect
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Optional
+
+from mmengine.config import Config
+from mmengine.dist import master_only
+from mmengine.runner import Runner
+from torch import nn
+
+from ..utils.checkpoints import read_checkpoint
+from ..utils.files import atomic_path
+
+
+class AtomicRunner(Runner):
+    """A runner whose checkpoints appear whole or not at all."""
+
+    @master_only
+    def save_checkpoint(self, out_dir: str, filename: str, *args,
+                        **kwargs) -> None:
+        if '://' in out_dir:
+            super().save_checkpoint(out_dir, filename, *args, **kwargs)
+            return
+        with atomic_path(Path(out_dir) / filename) as temporary:
+            super().save_checkpoint(out_dir, temporary.name, *args, **kwargs)
+
+
+class LoadedRunner(AtomicRunner):
+    """A runner of a model that has its weights already."""
+
+    def _init_model_weights(self) -> None:
+        """Initializing would throw the base away."""
+
+
+def build_runner(model: nn.Module, cfg: Config, folder: Path,
+                 **settings) -> Runner:
+    """A runner of a loaded model, with a name and a folder of its own.
+
+    Args:
+        model (nn.Module): With all its weights.
+        cfg (Config): The config; left as it is.
+        folder (Path): The runner's work folder.
+        **settings: What replaces the config's entries of the same name.
+    """
+    cfg = copy.deepcopy(cfg)
+    for name, value in settings.items():
+        cfg[name] = value
+    cfg.experiment_name = (f'{folder.parent.name}_{folder.name}_'
+                           f'{time.time_ns()}')
+    cfg.work_dir = str(folder)
+    if cfg.get('visualizer'):
+        # By its name mmengine would find the one of an earlier runner, and
+        # write this one's scalars into that one's folder.
+        cfg.visualizer.name = cfg.experiment_name
+    names = set(inspect.signature(Runner.__init__).parameters) & set(cfg)
+    arguments = {n: cfg[n] for n in names if n not in ('model', 'cfg')}
+    return LoadedRunner(model=model, cfg=cfg, **arguments)
+
+
+def last_readable(folder: Path) -> Optional[str]:
+    """The newest whole checkpoint; a run may have been killed writing one."""
+    paths = [p for p in folder.glob('*.pth')
+             if not p.name.startswith(('best', '.'))]
+    for path in sorted(paths, key=lambda p: p.stat().st_mtime, reverse=True):
+        with suppress(ValueError):
+            read_checkpoint(path)
+            return str(path)
+    return None
