@@ -142,9 +142,10 @@ class Demo:
             self.cfg['base'], str(self.base), scores=['entropy'])
         count, items = find_items(abnn, 'test')
         _, others = find_items(base, 'test')
-        for item, other in progress(zip(items, others), 'Export', count):
-            result = item.predict()
-            result.maps['base: entropy'] = other.predict().maps['entropy']
+        pairs = zip(abnn.results(item.load for item in items),
+                    base.results(item.load for item in others))
+        for result, other in progress(pairs, 'Export', count):
+            result.maps['base: entropy'] = other.maps['entropy']
             result.maps = {name: result.maps[name] for name in MAPS}
             if len(shown) < 4 and (result.anomaly == 1).mean() > 0.04:
                 shown.append(result)

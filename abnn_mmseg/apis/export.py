@@ -1,17 +1,18 @@
 """Write maps of a folder, a video or a config's dataset to files."""
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Callable, NamedTuple, Optional, Sequence
+from typing import Callable, Iterator, NamedTuple, Optional, Sequence, Tuple
 
-from mmengine.dist import barrier, get_dist_info
+import torch
+from mmengine.dist import all_reduce, get_dist_info
 from mmseg.registry import DATASETS
 
 from ..utils.console import progress
 from ..utils.files import sweep
 from .formats import build_writers
-from .inferencer import ABNNInferencer, to_result
+from .inferencer import ABNNInferencer, Loaded, to_rgb
 from .inputs import Frame, Frames, read_bgr
-from .result import MapResult
 from .writers import ThreadedWriter
 
 SPLITS = ('train', 'val', 'test')
@@ -24,9 +25,9 @@ class Export(NamedTuple):
 
 
 class Item(NamedTuple):
-    """An image that has a name before it has a prediction."""
+    """An image that has a name before it is loaded."""
     name: str
-    predict: Callable[[], MapResult]
+    load: Callable[[], Loaded]
 
 
 def export_maps(inferencer: ABNNInferencer,
@@ -34,11 +35,13 @@ def export_maps(inferencer: ABNNInferencer,
                 folder: str,
                 formats: Sequence[str] = ('npy', ),
                 limit: Optional[int] = None,
+                batch_size: int = 1,
                 **settings) -> Export:
     """Predict every image of a source and hand it to the writers.
 
-    Under a launcher the images are shared among the processes; the files are
-    those of a single one.
+    Threads read and write while the network works. Under a launcher the
+    images are shared among the processes; files and numbers are those of a
+    single one.
 
     Args:
         inferencer (ABNNInferencer): The model.
@@ -47,49 +50,51 @@ def export_maps(inferencer: ABNNInferencer,
         folder (str): Output folder; every format has its own in it.
         formats (Sequence[str]): See :mod:`abnn_mmseg.apis.formats`.
         limit (int, optional): Only the first images.
+        batch_size (int): Images in one pass; sizes may differ.
         settings: Fields of :class:`WriterSettings`.
     """
     rank, world = get_dist_info()
     count, items = find_items(inferencer, source)
-    count = count if limit is None else min(limit, count)
+    if limit is not None:
+        count, items = min(limit, count), islice(items, limit)
     writer = ThreadedWriter(
         build_writers(
             formats, folder, inferencer.scores, classes=inferencer.classes,
             palette=inferencer.palette, rank=rank, **settings))
     if settings.get('resume') or settings.get('overwrite'):
         sweep(folder)
-    written = skipped = 0
-    with writer:
-        for number, item in enumerate(
-                progress(items, f'Export to {folder}', count)):
-            if number == count:
-                break
-            if number % world != rank:
-                continue
+    done = torch.zeros(2, dtype=torch.int64)
+
+    def jobs() -> Iterator[Callable[[], Loaded]]:
+        items_of_all = progress(items, f'Export to {folder}', count)
+        for item in islice(items_of_all, rank, None, world):
             if settings.get('resume') and writer.complete(item.name):
-                skipped += 1
-                continue
-            writer.write(item.predict())
-            written += 1
-        # The first process joins what all have written, so it closes last.
-        if rank == 0:
-            writer.wait()
-            barrier()
-    if rank != 0:
-        barrier()
-    return Export(written, skipped)
+                done[1] += 1
+            else:
+                yield item.load
+
+    with writer:
+        for result in inferencer.results(jobs(), batch_size):
+            writer.write(result)
+            done[0] += 1
+        # The first process joins what all have written when it closes.
+        writer.wait()
+        all_reduce(done)
+    return Export(*done.tolist())
 
 
-def find_items(inferencer: ABNNInferencer, source: str):
+def find_items(inferencer: ABNNInferencer,
+               source: str) -> Tuple[int, Iterator[Item]]:
     """How many images a source has, and an iterator over them."""
     if source in SPLITS and not Path(source).exists():
         return _dataset_items(inferencer, source)
     frames = Frames(source)
-    return len(frames), (Item(frame.name, partial(inferencer.one, frame))
+    return len(frames), (Item(frame.name, partial(inferencer.load, frame))
                          for frame in frames)
 
 
-def _dataset_items(inferencer: ABNNInferencer, split: str):
+def _dataset_items(inferencer: ABNNInferencer,
+                   split: str) -> Tuple[int, Iterator[Item]]:
     dataset = DATASETS.build(
         inferencer.cfg.get(f'{split}_dataloader').dataset)
     folder = Path(dataset.data_prefix['img_path'])
@@ -97,13 +102,13 @@ def _dataset_items(inferencer: ABNNInferencer, split: str):
     def item(index: int) -> Item:
         path = Path(dataset.get_data_info(index)['img_path'])
         inside = folder in path.parents
-        name = path.relative_to(folder) if inside else Path(path.name)
+        inner = path.relative_to(folder) if inside else Path(path.name)
+        name = inner.with_suffix('').as_posix()
 
-        def predict() -> MapResult:
-            [sample] = inferencer.predict([dataset[index]])
-            image = read_bgr(Frame(str(name), path))
-            return to_result(name.with_suffix('').as_posix(), sample, image)
+        def load() -> Loaded:
+            image = read_bgr(Frame(name, path))
+            return Loaded(name, dataset[index], to_rgb(image))
 
-        return Item(name.with_suffix('').as_posix(), predict)
+        return Item(name, load)
 
     return len(dataset), map(item, range(len(dataset)))

@@ -1,7 +1,17 @@
 """One object from images to predictions with uncertainty."""
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Iterator, List, Optional, Sequence, Union
+from typing import (
+    Callable,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Union,
+)
 
 import numpy as np
 import torch
@@ -13,6 +23,7 @@ from mmseg.registry import DATASETS
 from ..engine.loading import Paths, build_segmentor
 from ..uncertainty import check_scores
 from ..utils.console import progress
+from ..utils.threads import run_ahead
 from .inputs import Frame, Frames, Input, read_bgr
 from .result import MapResult
 
@@ -76,24 +87,28 @@ class ABNNInferencer:
         """Yield a result after the other, in the order of the input."""
         if not isinstance(frames, Frames):
             frames = Frames(frames)
-        iterator = iter(frames)
-        while batch := list(islice(iterator, batch_size)):
-            yield from self._predict(batch, probability)
+        return self.results(
+            (partial(self.load, frame) for frame in frames), batch_size,
+            probability)
 
-    def one(self, frame: Frame) -> MapResult:
-        """The result of one frame."""
-        return next(self._predict([frame], False))
+    def load(self, frame: Frame) -> 'Loaded':
+        """Read an image and run the config's test pipeline on it."""
+        image = read_bgr(frame)
+        data = self.pipeline(dict(img=image, img_id=0, img_path=frame.name))
+        return Loaded(frame.name, data, to_rgb(image))
 
-    def _predict(self, frames: List[Frame],
-                 probability: bool) -> Iterator[MapResult]:
-        images = [read_bgr(frame) for frame in frames]
-        data = [
-            self.pipeline(dict(img=image, img_id=i, img_path=frame.name))
-            for i, (image, frame) in enumerate(zip(images, frames))
-        ]
-        samples = self.predict(data)
-        for frame, image, sample in zip(frames, images, samples):
-            yield to_result(frame.name, sample, image, probability)
+    def results(self,
+                jobs: Iterable[Callable[[], 'Loaded']],
+                batch_size: int = 1,
+                probability: bool = False) -> Iterator[MapResult]:
+        """Results of images that threads load while the network works."""
+        if batch_size < 1:
+            raise ValueError(f'batch_size={batch_size} must be at least 1.')
+        loaded = run_ahead(jobs, depth=batch_size + 2)
+        while batch := list(islice(loaded, batch_size)):
+            samples = self.predict([item.data for item in batch])
+            for item, sample in zip(batch, samples):
+                yield to_result(item, sample, probability)
 
     @torch.no_grad()
     def predict(self, data: List[dict]) -> list:
@@ -104,11 +119,15 @@ class ABNNInferencer:
         return self.model.test_step(pseudo_collate(data))
 
 
-def to_result(name: str,
-              sample,
-              image: Optional[np.ndarray] = None,
-              probability: bool = False) -> MapResult:
-    """Arrays of a predicted ``SegDataSample``; ``image`` is BGR."""
+class Loaded(NamedTuple):
+    """A named image, RGB, and what the network gets of it."""
+    name: str
+    data: dict
+    image: np.ndarray
+
+
+def to_result(item: Loaded, sample, probability: bool = False) -> MapResult:
+    """Arrays of a predicted ``SegDataSample``."""
 
     def plane(field: str) -> Optional[np.ndarray]:
         if field not in sample:
@@ -119,19 +138,22 @@ def to_result(name: str,
         score: sample.uncertainty.get(score)[0].float().cpu().numpy()
         for score in sorted(sample.uncertainty.keys())
     }
-    labels = plane('pred_sem_seg')
     mean = None
     if probability:
         mean = sample.seg_logits.data.softmax(0).cpu().numpy()
     return MapResult(
-        name,
-        labels.astype(np.int64),
+        item.name,
+        plane('pred_sem_seg').astype(np.int64),
         maps,
-        image=None if image is None else np.ascontiguousarray(
-            image[..., ::-1]),
+        image=item.image,
         ground_truth=plane('gt_sem_seg'),
         anomaly=plane('gt_anomaly'),
         probability=mean)
+
+
+def to_rgb(image: np.ndarray) -> np.ndarray:
+    """RGB of BGR."""
+    return np.ascontiguousarray(image[..., ::-1])
 
 
 def _pipeline(cfg: Config) -> Compose:

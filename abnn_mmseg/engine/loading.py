@@ -4,9 +4,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import List, Optional, Sequence, Tuple, Union
 
-import torch
 from mmengine.config import Config
-from mmengine.device import get_device
 from mmengine.registry import init_default_scope
 from mmseg.registry import MODELS
 from torch import nn
@@ -50,16 +48,6 @@ def forget_pretrained(model: dict) -> None:
         for part in value if isinstance(value, list) else [value]:
             if isinstance(part, dict):
                 forget_pretrained(part)
-
-
-def distribute_on_cpu(cfg: Config) -> None:
-    """Join torchrun's processes where mmengine would ask for a GPU."""
-    if cfg.get('launcher', 'none') != 'pytorch' or get_device() != 'cpu':
-        return
-    if not torch.distributed.is_initialized():
-        torch.distributed.init_process_group('gloo')
-    cfg.model_wrapper_cfg = dict(
-        type='MMDistributedDataParallel', device_ids=None)
 
 
 def build_segmentor(cfg: Config,

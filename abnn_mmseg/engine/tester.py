@@ -13,11 +13,11 @@ from mmengine.runner import Runner
 from mmseg.registry import DATASETS
 
 from ..utils.files import atomic_write
+from .launch import join_on_cpu
 from .loading import (
     Paths,
     another_posterior,
     build_segmentor,
-    distribute_on_cpu,
     split_checkpoints,
 )
 from .test_sets import TestSet, choose_posteriors, choose_test_sets, own_test
@@ -97,7 +97,7 @@ class Tester:
 
     def __init__(self, cfg: Config, checkpoints: Paths) -> None:
         self.cfg = cfg = copy.deepcopy(cfg)
-        distribute_on_cpu(cfg)
+        join_on_cpu(cfg)
         self.members = split_checkpoints(checkpoints)[1]
         self.model = build_segmentor(cfg, checkpoints)
         if self.members:

@@ -24,7 +24,7 @@ from ..utils.files import sweep
 from .amp import amp_on_cpu
 from .hooks import ProgressHook
 from .hooks.member_hook import only_norms
-from .loading import distribute_on_cpu
+from .launch import join_on_cpu
 from .members import (
     check_members,
     fingerprint,
@@ -54,7 +54,7 @@ def train(cfg: Config,
         list[dict]: Rows of the closing table, empty for a base network.
     """
     init_default_scope(cfg.get('default_scope', 'mmseg'))
-    distribute_on_cpu(cfg)
+    join_on_cpu(cfg)
     amp_on_cpu(cfg)
     with safe_globals():
         if 'posterior' not in cfg.model:

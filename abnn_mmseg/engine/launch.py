@@ -1,0 +1,49 @@
+"""Join the processes of a launcher, on machines without a GPU too."""
+import os
+import subprocess
+
+import torch
+from mmengine.config import Config
+from mmengine.device import get_device
+from mmengine.dist import init_dist, is_distributed
+
+
+def join_processes(cfg: Config) -> None:
+    """Take part in what the config's ``launcher`` has started."""
+    join_on_cpu(cfg)
+    if cfg.get('launcher', 'none') != 'none' and not is_distributed():
+        init_dist(cfg.launcher, **cfg.env_cfg.dist_cfg)
+
+
+def join_on_cpu(cfg: Config) -> None:
+    """The same where there is no GPU; otherwise leave it to the Runner.
+
+    mmengine's own way sets a GPU for every process. This one uses gloo and
+    wraps the model without a device.
+    """
+    launcher = cfg.get('launcher', 'none')
+    if get_device() != 'cpu' or launcher not in ('pytorch', 'slurm'):
+        return
+    if launcher == 'slurm':
+        _name_slurm_process()
+    if not torch.distributed.is_initialized():
+        torch.distributed.init_process_group('gloo')
+    cfg.model_wrapper_cfg = dict(
+        type='MMDistributedDataParallel', device_ids=None)
+
+
+def _name_slurm_process() -> None:
+    """Tell torch in its words what Slurm says in its own."""
+    if 'SLURM_PROCID' not in os.environ:
+        raise ValueError("launcher='slurm', but SLURM_PROCID is not set; "
+                         'start the tool with srun.')
+    os.environ.update(
+        RANK=os.environ['SLURM_PROCID'],
+        WORLD_SIZE=os.environ['SLURM_NTASKS'],
+        LOCAL_RANK=os.environ.get('SLURM_LOCALID', '0'))
+    os.environ.setdefault('MASTER_PORT', '29500')
+    if 'MASTER_ADDR' not in os.environ:
+        hosts = subprocess.check_output(
+            ['scontrol', 'show', 'hostnames', os.environ['SLURM_NODELIST']],
+            text=True)
+        os.environ['MASTER_ADDR'] = hosts.split()[0]
