@@ -2,11 +2,11 @@
 import argparse
 
 from mmengine.config import Config, DictAction
-from mmengine.dist import init_dist, is_distributed, is_main_process
+from mmengine.dist import is_main_process
 
-from abnn_mmseg.apis import ABNNInferencer, export_maps
+from abnn_mmseg.apis import ABNNInferencer, export_large, export_maps
 from abnn_mmseg.apis.formats import FORMATS
-from abnn_mmseg.engine.loading import distribute_on_cpu
+from abnn_mmseg.engine.launch import join_processes
 from abnn_mmseg.utils.console import say_errors
 
 
@@ -26,6 +26,11 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--scores', nargs='+', help='maps to write (default: all)')
     parser.add_argument('--limit', type=int, help='only the first images')
+    parser.add_argument(
+        '--batch-size', type=int, default=1, help='images in one pass')
+    parser.add_argument(
+        '--tile', type=int, help='for large images: predict tiles of this '
+        'height and width, one after the other, from sliding windows')
     parser.add_argument(
         '--scale', nargs=2, type=float, metavar=('LOW', 'HIGH'),
         help='range of the colours of pictures')
@@ -53,15 +58,18 @@ def main() -> None:
     cfg = Config.fromfile(args.config)
     cfg.merge_from_dict(args.cfg_options or {})
     cfg.launcher = args.launcher
-    distribute_on_cpu(cfg)
-    if args.launcher != 'none' and not is_distributed():
-        init_dist(args.launcher, **cfg.env_cfg.dist_cfg)
+    join_processes(cfg)
     inferencer = ABNNInferencer(
         cfg, args.checkpoint, args.members, args.device, args.scores)
-    done = export_maps(
-        inferencer, args.input, args.out, args.format, args.limit,
+    settings = dict(
         scale=args.scale, threshold=args.threshold, dtype=args.dtype,
         title=args.title, resume=args.resume, overwrite=args.overwrite)
+    if args.tile:
+        done = export_large(inferencer, args.input, args.out, args.format,
+                            args.tile, **settings)
+    else:
+        done = export_maps(inferencer, args.input, args.out, args.format,
+                           args.limit, args.batch_size, **settings)
     if is_main_process():
         print(f'{done.written} images written to {args.out}, '
               f'{done.skipped} were complete.')

@@ -2,6 +2,9 @@
 from .export import export_maps
 from .inferencer import ABNNInferencer
 from .inputs import Frames
+from .large import export_large
 from .result import MapResult
 
-__all__ = ['ABNNInferencer', 'Frames', 'MapResult', 'export_maps']
+__all__ = [
+    'ABNNInferencer', 'Frames', 'MapResult', 'export_large', 'export_maps'
+]

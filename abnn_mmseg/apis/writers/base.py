@@ -36,13 +36,16 @@ class Writer:
 
     def write(self, result: MapResult) -> None:
         """Write one image, unless it is there and the user resumes."""
-        settings = self.settings
-        if settings.resume and self.complete(result.name):
+        if self.settings.resume and self.complete(result.name):
             return
-        if not settings.overwrite and not settings.resume:
-            for path in self.paths(result.name):
-                refuse_existing(path)
+        self.refuse_existing(result.name)
         self.save(result)
+
+    def refuse_existing(self, name: str) -> None:
+        """Stop if an image has files and nobody said what to do with them."""
+        if not self.settings.overwrite and not self.settings.resume:
+            for path in self.paths(name):
+                refuse_existing(path)
 
     def close(self) -> None:
         """Finish what concerns the whole set."""

@@ -1,0 +1,224 @@
+"""Images larger than memory: predict tile by tile, write maps in place.
+
+A tile is predicted from all sliding windows that touch it, so every pixel
+gets the mean of the windows that ordinary slide inference gives it. Windows
+across the border of two tiles are computed for both: with windows of size c
+and tiles of size t that costs about ``(1 + c / t) ** 2`` times the work.
+"""
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple, Union
+
+import numpy as np
+import torch
+from mmengine.dist import all_reduce, get_dist_info
+from mmseg.structures import SegDataSample
+
+from ..utils.console import progress
+from ..utils.files import atomic_path
+from .export import Export
+from .formats import build_writers
+from .inferencer import ABNNInferencer, to_rgb
+from .inputs import Frame, Frames, read_bgr
+from .result import MapResult
+from .writers import NpyWriter, WriterSettings
+
+PREDICTION = 'prediction'
+PREVIEW_SIDE = 2048
+
+
+class Tile(NamedTuple):
+    """Rows and columns of a tile, and of all windows that touch it."""
+    rows: slice
+    columns: slice
+    seen_rows: slice
+    seen_columns: slice
+
+
+def export_large(inferencer: ABNNInferencer,
+                 source: Union[str, Path],
+                 folder: Union[str, Path],
+                 formats: Sequence[str] = ('npy', ),
+                 tile: int = 1024,
+                 **settings) -> Export:
+    """Write ``npy/<map>/<name>.npy`` and ``npy/prediction/<name>.npy``.
+
+    Memory is that of a tile, whatever the size of the image and the number
+    of draws; only a compressed image is decoded as a whole, at three bytes a
+    pixel (a ``.npy`` of uint8 ``[H, W, 3]``, BGR, is not). Images keep their
+    size: no ``Resize`` of the test pipeline is applied.
+
+    Args:
+        inferencer (ABNNInferencer): Its config must test with windows.
+        source (str): Image, folder or glob.
+        folder (str): Output folder.
+        formats (Sequence[str]): Other formats than ``'npy'``, such as the
+            gallery, get every n-th pixel, at most 2048 a side.
+        tile (int): Height and width of a tile. Defaults to 1024.
+        settings: Fields of :class:`WriterSettings`, such as ``dtype``.
+    """
+    rank, world = get_dist_info()
+    _prepare(inferencer.model, tile)
+    maps = NpyWriter(WriterSettings(
+        folder, [*inferencer.scores, PREDICTION], **settings))
+    previews = build_writers(
+        [name for name in formats if name != 'npy'], folder,
+        inferencer.scores, classes=inferencer.classes,
+        palette=inferencer.palette, rank=rank, **settings)
+    done = torch.zeros(2, dtype=torch.int64)
+    for frame in list(_frames(source))[rank::world]:
+        if maps.settings.resume and all(
+                writer.complete(frame.name) for writer in [maps, *previews]):
+            done[1] += 1
+            continue
+        maps.refuse_existing(frame.name)
+        preview = _export_one(inferencer, frame, maps, tile)
+        for writer in previews:
+            writer.write(preview)
+        done[0] += 1
+    # The first process joins what all have written when it closes.
+    all_reduce(done)
+    for writer in previews:
+        writer.close()
+    return Export(*done.tolist())
+
+
+def _frames(source: Union[str, Path]) -> Iterator[Frame]:
+    path = Path(source)
+    if path.suffix == '.npy' and path.is_file():
+        return iter([Frame(path.stem, path)])
+    return iter(Frames(source))
+
+
+def _read(frame: Frame) -> np.ndarray:
+    if Path(str(frame.image)).suffix != '.npy':
+        return read_bgr(frame)
+    image = np.load(frame.image, mmap_mode='r')
+    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
+        raise ValueError(f'{frame.image} holds {image.dtype} '
+                         f'{list(image.shape)}; it must be uint8 [H, W, 3] '
+                         'in BGR order.')
+    return image
+
+
+def _export_one(inferencer: ABNNInferencer, frame: Frame, maps: NpyWriter,
+                side: int) -> MapResult:
+    """Write the maps of an image; return every n-th pixel of them."""
+    image = _read(frame)
+    test_cfg = inferencer.model.test_cfg
+    tiles = make_tiles(image.shape[:2], side, test_cfg.crop_size,
+                       test_cfg.stride)
+    dtypes = {score: maps.settings.dtype for score in inferencer.scores}
+    dtypes[PREDICTION] = np.min_scalar_type(inferencer.model.num_classes)
+    step = -(-max(image.shape) // PREVIEW_SIDE)
+    small = {name: np.empty_like(image[::step, ::step, 0], dtype)
+             for name, dtype in dict(dtypes, prediction=np.int64).items()}
+    with ExitStack() as stack:
+        paths = {
+            name: stack.enter_context(atomic_path(maps.path(frame.name,
+                                                            name)))
+            for name in dtypes
+        }
+        for name, path in paths.items():
+            np.lib.format.open_memmap(
+                path, 'w+', dtypes[name], image.shape[:2])
+        for tile in progress(tiles, frame.name, len(tiles)):
+            for name, values in _predict(inferencer, image, tile).items():
+                # Opened for one tile: what is mapped counts as memory.
+                target = np.load(paths[name], mmap_mode='r+')
+                target[tile.rows, tile.columns] = values
+                target.flush()
+                del target
+                _thin_out(small[name], values, tile, step)
+    return MapResult(frame.name, small.pop(PREDICTION), small,
+                     to_rgb(image[::step, ::step]))
+
+
+def _thin_out(small: np.ndarray, values: np.ndarray, tile: Tile,
+              step: int) -> None:
+    """Every n-th pixel of the image, as far as the tile has them."""
+    own, target = zip(*(
+        (slice(-span.start % step, None, step),
+         slice(-(-span.start // step), -(-span.stop // step)))
+        for span in (tile.rows, tile.columns)))
+    small[target] = values[own]
+
+
+def _predict(inferencer: ABNNInferencer, image: np.ndarray,
+             tile: Tile) -> Dict[str, np.ndarray]:
+    """Maps and class ids of a tile."""
+    seen = np.ascontiguousarray(image[tile.seen_rows, tile.seen_columns])
+    sample = SegDataSample(metainfo=dict(
+        ori_shape=_shape(tile.rows, tile.columns),
+        img_shape=seen.shape[:2],
+        pad_shape=seen.shape[:2],
+        # What lies around the tile goes as if it had been padded.
+        padding_size=(
+            tile.columns.start - tile.seen_columns.start,
+            tile.seen_columns.stop - tile.columns.stop,
+            tile.rows.start - tile.seen_rows.start,
+            tile.seen_rows.stop - tile.rows.stop)))
+    [sample] = inferencer.predict([dict(
+        inputs=torch.from_numpy(seen).permute(2, 0, 1), data_samples=sample)])
+    maps = {
+        score: sample.uncertainty.get(score)[0].cpu().numpy()
+        for score in inferencer.scores
+    }
+    maps[PREDICTION] = sample.pred_sem_seg.data[0].cpu().numpy()
+    return maps
+
+
+def make_tiles(size: Tuple[int, int], side: int, crop: Tuple[int, int],
+               stride: Tuple[int, int]) -> List[Tile]:
+    """Tiles of an image, row by row."""
+    rows, columns = (
+        _spans(*arguments)
+        for arguments in zip(size, (side, side), crop, stride))
+    return [Tile(row, column, seen_row, seen_column)
+            for row, seen_row in rows for column, seen_column in columns]
+
+
+def _spans(size: int, side: int, crop: int,
+           stride: int) -> List[Tuple[slice, slice]]:
+    """Stretches of one axis, and what the windows that touch them see.
+
+    Windows start at the multiples of the stride; the last one ends with the
+    image. So those of a stretch lie in what it sees as the windows of an
+    image of that size would.
+    """
+    last = max(size - crop + stride - 1, 0) // stride
+    spans = []
+    for start in range(0, size, side):
+        stop = min(start + side, size)
+        first = max(0, (start - crop) // stride + 1)
+        final = min(last, (stop - 1) // stride)
+        # The last window is shifted back and may touch more than it would.
+        if final < last and stop > size - crop:
+            final = last
+        first = min(first, last)
+        begin = first * stride if first < last else max(size - crop, 0)
+        end = size if final == last else final * stride + crop
+        spans.append((slice(start, stop), slice(begin, end)))
+    return spans
+
+
+def _shape(rows: slice, columns: slice) -> Tuple[int, int]:
+    return rows.stop - rows.start, columns.stop - columns.start
+
+
+def _prepare(model, tile: int) -> None:
+    """Refuse what cannot go by tiles; let one network run at a time."""
+    if tile < 1:
+        raise ValueError(f'tile={tile} must be at least 1 pixel.')
+    if (model.test_cfg or {}).get('mode', 'whole') != 'slide':
+        raise ValueError(
+            "large images are predicted window by window; write test_cfg="
+            "dict(mode='slide', crop_size=(768, 768), stride=(512, 512)) in "
+            'the model of the config.')
+    if getattr(model.data_preprocessor, 'test_cfg', None):
+        raise ValueError('data_preprocessor.test_cfg pads images, which '
+                         'tiles do not need; remove it.')
+    posterior = model.posterior
+    if getattr(posterior, 'draws_per_pass', 1) is None:
+        # Every network in a pass has the logits of a whole tile.
+        posterior.draws_per_pass = 1
