@@ -90,29 +90,39 @@ def _frames(source: Union[str, Path]) -> Iterator[Frame]:
     return iter(Frames(source))
 
 
-def _read(frame: Frame) -> np.ndarray:
-    if Path(str(frame.image)).suffix != '.npy':
-        return read_bgr(frame)
-    image = np.load(frame.image, mmap_mode='r')
-    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
-        raise ValueError(f'{frame.image} holds {image.dtype} '
-                         f'{list(image.shape)}; it must be uint8 [H, W, 3] '
-                         'in BGR order.')
-    return image
+class _Image:
+    """The pixels of a file, a region at a time."""
+
+    def __init__(self, frame: Frame) -> None:
+        is_array = Path(str(frame.image)).suffix == '.npy'
+        self._path = frame.image if is_array else None
+        self._pixels = None if is_array else read_bgr(frame)
+        pixels = self._open()
+        self.size = pixels.shape[:2]
+        if pixels.shape[2:] != (3, ) or pixels.dtype != np.uint8:
+            raise ValueError(
+                f'{frame.image} holds {pixels.dtype} {list(pixels.shape)}; '
+                'it must be uint8 [H, W, 3] in BGR order.')
+
+    def _open(self) -> np.ndarray:
+        if self._path is None:
+            return self._pixels
+        return np.load(self._path, mmap_mode='r')
+
+    def region(self, rows: slice, columns: slice) -> np.ndarray:
+        """A copy, so that the file need not stay mapped."""
+        return np.array(self._open()[rows, columns])
 
 
 def _export_one(inferencer: ABNNInferencer, frame: Frame, maps: NpyWriter,
                 side: int) -> MapResult:
     """Write the maps of an image; return every n-th pixel of them."""
-    image = _read(frame)
+    image = _Image(frame)
     test_cfg = inferencer.model.test_cfg
-    tiles = make_tiles(image.shape[:2], side, test_cfg.crop_size,
-                       test_cfg.stride)
+    tiles = make_tiles(image.size, side, test_cfg.crop_size, test_cfg.stride)
     dtypes = {score: maps.settings.dtype for score in inferencer.scores}
     dtypes[PREDICTION] = np.min_scalar_type(inferencer.model.num_classes)
-    step = -(-max(image.shape) // PREVIEW_SIDE)
-    small = {name: np.empty_like(image[::step, ::step, 0], dtype)
-             for name, dtype in dict(dtypes, prediction=np.int64).items()}
+    preview = _Preview(image.size)
     with ExitStack() as stack:
         paths = {
             name: stack.enter_context(atomic_path(maps.path(frame.name,
@@ -121,7 +131,7 @@ def _export_one(inferencer: ABNNInferencer, frame: Frame, maps: NpyWriter,
         }
         for name, path in paths.items():
             np.lib.format.open_memmap(
-                path, 'w+', dtypes[name], image.shape[:2])
+                path, 'w+', dtypes[name], image.size)
         for tile in progress(tiles, frame.name, len(tiles)):
             for name, values in _predict(inferencer, image, tile).items():
                 # Opened for one tile: what is mapped counts as memory.
@@ -129,25 +139,39 @@ def _export_one(inferencer: ABNNInferencer, frame: Frame, maps: NpyWriter,
                 target[tile.rows, tile.columns] = values
                 target.flush()
                 del target
-                _thin_out(small[name], values, tile, step)
-    return MapResult(frame.name, small.pop(PREDICTION), small,
-                     to_rgb(image[::step, ::step]))
+                preview.put(name, tile, values)
+            preview.put('image', tile, to_rgb(image.region(*tile[:2])))
+    planes = preview.planes
+    return MapResult(
+        frame.name, planes.pop(PREDICTION), image=planes.pop('image'),
+        maps=planes)
 
 
-def _thin_out(small: np.ndarray, values: np.ndarray, tile: Tile,
-              step: int) -> None:
-    """Every n-th pixel of the image, as far as the tile has them."""
-    own, target = zip(*(
-        (slice(-span.start % step, None, step),
-         slice(-(-span.start // step), -(-span.stop // step)))
-        for span in (tile.rows, tile.columns)))
-    small[target] = values[own]
+class _Preview:
+    """Every n-th pixel of an image and of its maps."""
+
+    def __init__(self, size: Tuple[int, int]) -> None:
+        self.step = -(-max(size) // PREVIEW_SIDE)
+        self.size = tuple(-(-side // self.step) for side in size)
+        self.planes: Dict[str, np.ndarray] = {}
+
+    def put(self, name: str, tile: Tile, values: np.ndarray) -> None:
+        """Take what the tile has of them."""
+        step = self.step
+        if name not in self.planes:
+            self.planes[name] = np.empty(
+                self.size + values.shape[2:], values.dtype)
+        own, target = zip(*(
+            (slice(-span.start % step, None, step),
+             slice(-(-span.start // step), -(-span.stop // step)))
+            for span in (tile.rows, tile.columns)))
+        self.planes[name][target] = values[own]
 
 
-def _predict(inferencer: ABNNInferencer, image: np.ndarray,
+def _predict(inferencer: ABNNInferencer, image: _Image,
              tile: Tile) -> Dict[str, np.ndarray]:
     """Maps and class ids of a tile."""
-    seen = np.ascontiguousarray(image[tile.seen_rows, tile.seen_columns])
+    seen = image.region(tile.seen_rows, tile.seen_columns)
     sample = SegDataSample(metainfo=dict(
         ori_shape=_shape(tile.rows, tile.columns),
         img_shape=seen.shape[:2],
