@@ -61,15 +61,17 @@ def with_colour_bar(picture, scale, title, colormap='inferno') -> np.ndarray:
     def extent(text):
         return cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, size, thick)[0]
 
-    ticks = [f'{value:.3g}' for value in np.linspace(*scale, 3)[::-1]]
-    text_width = max(extent(text)[0] for text in ticks)
     line = extent('0')[1]
+    # A low bar has room for its ends only.
+    count = 3 if height - 2 * margin > 4 * line else 2
+    ticks = [f'{value:.3g}' for value in np.linspace(*scale, count)[::-1]]
+    text_width = max(extent(text)[0] for text in ticks)
     strip = np.full((height, 3 * margin + width + text_width, 3), 255,
                     np.uint8)
     top, bottom = margin, height - margin
     ramp = np.linspace(scale[1], scale[0], max(1, bottom - top))[:, None]
     strip[top:bottom, margin:margin + width] = colourise(ramp, scale, colormap)
-    for text, place in zip(ticks, np.linspace(top + line, bottom, 3)):
+    for text, place in zip(ticks, np.linspace(top + line, bottom, count)):
         cv2.putText(strip, text, (2 * margin + width, round(place)),
                     cv2.FONT_HERSHEY_SIMPLEX, size, (30, 30, 30), thick,
                     cv2.LINE_AA)
