@@ -8,6 +8,7 @@ version = next(
     line.split("'")[1]
     for line in (here / 'abnn_mmseg/__init__.py').read_text().splitlines()
     if line.startswith('__version__'))
+ONNX = ['onnx>=1.17', 'onnxruntime>=1.20', 'onnxscript>=0.5']
 
 setup(
     name='abnn-mmseg',
@@ -43,6 +44,7 @@ setup(
         zoo=['onedl-mmpretrain>=1.3.6,<1.4'],  # ConvNeXt
         plots=['matplotlib>=3.6'],  # curves of tools/test.py
         hdf5=['h5py>=3.8'],  # SegmentMeIfYouCan submissions
+        onnx=ONNX,  # tools/export_onnx.py
         dev=[
             'pytest>=7',
             'pytest-cov>=5',
@@ -53,4 +55,6 @@ setup(
             'scikit-learn>=1.2',  # the reference of the metrics' tests
             'matplotlib>=3.6',
             'h5py>=3.8',
+            'tensorboard>=2.10',  # a backend of the visualizer's tests
+            *ONNX,
         ]))

@@ -24,7 +24,8 @@ STATISTICS = ('frozen', 'update')
 class Network(NamedTuple):
     """What one layer of one network (or of n, under ``vmap``) needs.
 
-    ``bias`` is the member's beta, wanted by element noise only;
+    With a dimension more than gamma has, image i of the batch goes through
+    network i. ``bias`` is the member's beta, wanted by element noise only;
     ``vmapped`` says that ``vmap`` is at work.
     """
     scale: Tensor
@@ -103,6 +104,8 @@ class BayesianNorm:
             scale, shift, bias, vmapped = self.network
             if vmapped:
                 return _NetworkAffine.apply(x, scale, shift, self, options)
+            if scale.dim() > self.weight.dim():
+                return self.apply_rows(x, scale, shift, **options)
             y = self.apply_network(x, scale, shift, **options)
             return self.add_noise(y, bias) if self.noise == 'element' else y
         if self.noise is None or self.alpha == 0:
@@ -262,6 +265,10 @@ class CustomBNL(BayesianNorm):
             self.apply_network(*network, **options)
             for network in zip(x, scale, shift)
         ])
+
+    def apply_rows(self, x, scale, shift, **options):
+        return self.apply_networks(
+            x[:, None], scale, shift, **options).flatten(0, 1)
 
 
 @MODELS.register_module()

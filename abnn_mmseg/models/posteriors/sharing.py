@@ -55,16 +55,28 @@ class SharedTrunk:
             layer.register_forward_pre_hook(self._note_fork)
             for layer in self.forking
         ]
+        try:
+            with self.wrapped(self._sharing):
+                yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+        self.learned = True
+
+    @contextmanager
+    def wrapped(self, wrap: Callable[[nn.Module, Callable], Callable]):
+        """For a while, candidates run what ``wrap`` makes of their pass."""
         for module in self.candidates:
-            module.forward = self._sharing(module, module.forward)
+            module.forward = wrap(module, module.forward)
         try:
             yield
         finally:
             for module in self.candidates:
                 del module.forward
-            for hook in hooks:
-                hook.remove()
-        self.learned = True
+
+    def shared(self) -> Set[Tuple[nn.Module, int]]:
+        """The calls, module and number, whose output is remembered."""
+        return set(self._memory)
 
     def mark(self) -> Dict[nn.Module, int]:
         """Where in the pass a window starts, for :meth:`rewind`."""
