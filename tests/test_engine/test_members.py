@@ -3,6 +3,8 @@ import pickle
 
 import pytest
 import torch
+from mmengine.config import Config
+from mmseg.registry import MODELS
 from toys import bayesian_config, build
 
 from abnn_mmseg.engine.members import (
@@ -32,6 +34,17 @@ def test_members_survive_the_file(model, tmp_path):
     assert [m['meta']['seed'] for m in loaded] == [1, 2]
     for name, value in norm_state(model).items():
         assert torch.equal(loaded[1]['state'][name], value)
+
+
+def test_a_member_of_r50_is_below_a_megabyte_and_a_percent(tmp_path):
+    cfg = Config.fromfile('configs/abnn_deeplabv3plus_muad.py')
+    model = MODELS.build(cfg.model)
+    save_members(tmp_path / 'm.pth', [member(model, eta=[0.] * 15)],
+                 fingerprint(model))
+    size = (tmp_path / 'm.pth').stat().st_size
+    base = sum(t.nbytes for t in model.state_dict().values())
+    assert size < 1e6
+    assert size < 0.01 * base
 
 
 def test_several_files_make_one_posterior(model, tmp_path):
