@@ -35,7 +35,8 @@ def parse_args() -> argparse.Namespace:
         '--scale', nargs=2, type=float, metavar=('LOW', 'HIGH'),
         help='range of the colours of pictures')
     parser.add_argument(
-        '--threshold', type=float, help='a pixel above is an anomaly')
+        '--threshold', type=float, help='from this value on a pixel is an '
+        'anomaly (default: as stored with the members)')
     parser.add_argument('--dtype', default='float32', help='float16 halves')
     parser.add_argument('--title', default='Uncertainty maps')
     existing = parser.add_mutually_exclusive_group()

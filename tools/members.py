@@ -15,8 +15,10 @@ from abnn_mmseg.engine.members import (
     fingerprint,
     read_members,
     save_members,
+    store,
 )
-from abnn_mmseg.engine.temperature import fit_on, store_temperatures
+from abnn_mmseg.engine.temperature import fit_on
+from abnn_mmseg.engine.thresholds import choose_thresholds
 from abnn_mmseg.utils.console import print_table, say_errors
 
 
@@ -38,14 +40,24 @@ def parse_args() -> argparse.Namespace:
     sub.add_argument('config')
     sub.add_argument('base')
     sub.add_argument('files', nargs='+')
-    sub = command('temperature', 'Fit it on the validation set; store it.')
-    sub.add_argument('config')
-    sub.add_argument('base')
-    sub.add_argument('file')
-    sub.add_argument('--images', type=int, help='use so many, evenly spread')
-    sub.add_argument(
-        '--cfg-options', nargs='+', action=DictAction,
-        help='override settings, key=value')
+    for name, text in (
+        ('temperature', 'Fit it on the validation set; store it.'),
+        ('threshold', 'Choose it on the validation set; store it.')):
+        sub = command(name, text)
+        sub.add_argument('config')
+        sub.add_argument('base')
+        sub.add_argument('file')
+        sub.add_argument(
+            '--images', type=int, help='use so many, evenly spread')
+        sub.add_argument(
+            '--cfg-options', nargs='+', action=DictAction,
+            help='override settings, key=value')
+    target = sub.add_mutually_exclusive_group(required=True)
+    target.add_argument(
+        '--target-fpr', type=float,
+        help='share of in-distribution pixels taken for anomalies')
+    target.add_argument(
+        '--target-tpr', type=float, help='share of OOD pixels found')
     sub = command('export', 'A standard mmseg checkpoint of one member.')
     sub.add_argument('config')
     sub.add_argument('base')
@@ -93,14 +105,21 @@ def main() -> None:
         members = read_members(args.files)
         check_members(model, members)
         print(f'{len(members)} members fit {args.base}.')
-    elif args.command == 'temperature':
+    elif args.command in ('temperature', 'threshold'):
         cfg = Config.fromfile(args.config)
         cfg.merge_from_dict(args.cfg_options or {})
         model = build_segmentor(cfg, [args.base, args.file])
-        rows = fit_on(cfg, model, args.images)
-        store_temperatures(args.file, {
-            row['prediction']: row['temperature'] for row in rows})
-        print_table('Temperature, and NLL before and after', rows)
+        if args.command == 'temperature':
+            rows = fit_on(cfg, model, args.images)
+            store(args.file, 'temperatures', {
+                row['prediction']: row['temperature'] for row in rows})
+            print_table('Temperature, and NLL before and after', rows)
+        else:
+            rows = choose_thresholds(cfg, model, args.target_fpr,
+                                     args.target_tpr, args.images)
+            store(args.file, 'thresholds', {
+                row['score']: row['threshold'] for row in rows})
+            print_table('Thresholds, and their rates on val in %', rows)
     elif args.command == 'export':
         members = read_members(args.file)
         if not 0 <= args.member < len(members):

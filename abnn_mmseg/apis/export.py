@@ -51,8 +51,11 @@ def export_maps(inferencer: ABNNInferencer,
         formats (Sequence[str]): See :mod:`abnn_mmseg.apis.formats`.
         limit (int, optional): Only the first images.
         batch_size (int): Images in one pass; sizes may differ.
-        settings: Fields of :class:`WriterSettings`.
+        settings: Fields of :class:`WriterSettings`. Without ``threshold``,
+            those that are stored with the members are applied.
     """
+    if settings.get('threshold') is None:
+        settings['threshold'] = inferencer.thresholds
     rank, world = get_dist_info()
     count, items = find_items(inferencer, source)
     if limit is not None:

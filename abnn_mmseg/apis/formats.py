@@ -15,6 +15,7 @@ FORMATS = {
     'hdf5': writers.Hdf5Writer,
     'heatmap': writers.HeatmapWriter,
     'overlay': writers.OverlayWriter,
+    'mask': writers.MaskWriter,
     'prediction': writers.PredictionWriter,
     'csv': writers.CsvWriter,
     'gallery': GalleryWriter,

@@ -4,6 +4,7 @@ from itertools import islice
 from pathlib import Path
 from typing import (
     Callable,
+    Dict,
     Iterable,
     Iterator,
     List,
@@ -71,6 +72,11 @@ class ABNNInferencer:
         """Names of the maps that come out."""
         return self.model.scores
 
+    @property
+    def thresholds(self) -> Dict[str, float]:
+        """Those that were chosen for the members, by score."""
+        return getattr(self.model.posterior, 'thresholds', {})
+
     def __call__(self,
                  inputs: Union[Input, Sequence[Input]],
                  batch_size: int = 1,
@@ -108,7 +114,9 @@ class ABNNInferencer:
         while batch := list(islice(loaded, batch_size)):
             samples = self.predict([item.data for item in batch])
             for item, sample in zip(batch, samples):
-                yield to_result(item, sample, probability)
+                result = to_result(item, sample, probability)
+                result.thresholds = self.thresholds
+                yield result
 
     @torch.no_grad()
     def predict(self, data: List[dict]) -> list:

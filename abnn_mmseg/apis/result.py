@@ -20,6 +20,7 @@ class MapResult:
         ground_truth: Class ids, [H, W]; 255 is void.
         anomaly: uint8 [H, W]: 0 in-distribution, 1 anomaly, 255 void.
         probability: Mean probability, [C, H, W].
+        thresholds: From which value on a map says anomaly, by score.
     """
     name: str
     prediction: np.ndarray
@@ -28,6 +29,7 @@ class MapResult:
     ground_truth: Optional[np.ndarray] = None
     anomaly: Optional[np.ndarray] = None
     probability: Optional[np.ndarray] = None
+    thresholds: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self):
         path = PurePosixPath(self.name)
@@ -61,3 +63,12 @@ class MapResult:
                 f'{sorted(self.maps)}. Ask the model for it by its name in '
                 "`scores`.")
         return self.maps[score]
+
+    def mask(self, score: str) -> np.ndarray:
+        """Where the map reaches its threshold: anomalies, bool [H, W]."""
+        if score not in self.thresholds:
+            raise ValueError(
+                f'{self.name!r} has no threshold of {score!r}; choose one '
+                'with `tools/members.py threshold CONFIG BASE MEMBERS '
+                '--target-fpr 0.05`, which stores it with the members.')
+        return self.map(score) >= self.thresholds[score]

@@ -131,16 +131,27 @@ def load_members(model: nn.Module, paths: Union[str, Path, Sequence]) -> None:
     members = read_members(paths)
     check_members(model, members)
     model.posterior.set_members([member['state'] for member in members])
-    model.posterior.temperatures = stored_temperatures(members)
+    model.posterior.temperatures = stored(members, 'temperatures')
+    model.posterior.thresholds = stored(members, 'thresholds')
 
 
-def stored_temperatures(members: Sequence[dict]) -> Dict[str, float]:
-    """Those that were fitted for exactly these members together."""
-    stored = [m['meta'].get('temperatures') or {} for m in members]
-    if any(s != stored[0] for s in stored) or (
-            stored[0].get('members') != len(members)):
+def stored(members: Sequence[dict], key: str) -> Dict[str, float]:
+    """What :func:`store` wrote for exactly these members together."""
+    known = [m['meta'].get(key) or {} for m in members]
+    if any(k != known[0] for k in known) or (
+            known[0].get('members') != len(members)):
         return {}
-    return {k: v for k, v in stored[0].items() if k != 'members'}
+    return {k: v for k, v in known[0].items() if k != 'members'}
+
+
+def store(path: Union[str, Path], key: str, values: Dict[str, float]) -> None:
+    """Write numbers of all members of a file into it, beside the tensors."""
+    members = read_members(path)
+    values = dict(values, members=len(members))
+    save_members(path, [
+        dict(state=m['state'], meta={**m['meta'], key: values})
+        for m in members
+    ], members[0]['fingerprint'])
 
 
 def check_members(model: nn.Module, members: Sequence[dict]) -> None:

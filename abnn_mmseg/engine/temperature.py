@@ -1,6 +1,5 @@
 """Fit the temperature of a posterior on validation images; keep it."""
-from pathlib import Path
-from typing import Dict, List, Optional, Tuple, Union
+from typing import Dict, List, Optional, Tuple
 
 import torch
 from mmengine.config import Config
@@ -15,7 +14,6 @@ from ..uncertainty.temperature import (
     negative_log_likelihood,
 )
 from ..utils.console import progress
-from .members import read_members, save_members
 
 # Enough for two digits of T, little enough for any machine.
 PIXELS = 2**20
@@ -92,15 +90,3 @@ def labelled_pixels(sample) -> Tuple[Tensor, Tensor]:
     labels = class_labels(fields)
     known = labels != IGNORE
     return logits[:, known].log_softmax(0).t(), labels[known]
-
-
-def store_temperatures(path: Union[str, Path],
-                       temperatures: Dict[str, float]) -> None:
-    """Write them into a member file, beside its tensors."""
-    members = read_members(path)
-    save_members(path, [
-        dict(state=m['state'],
-             meta=dict(m['meta'], temperatures=dict(
-                 temperatures, members=len(members))))
-        for m in members
-    ], members[0]['fingerprint'])

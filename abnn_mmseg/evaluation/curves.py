@@ -109,6 +109,17 @@ class DetectionCurve:
             return float(np.nextafter(above, np.float32(np.inf)))
         return float(scores_of(self.keys[allowed - 1]))
 
+    def rates(self, threshold: float) -> tuple[float, float]:
+        """False and true positive rate of ``score >= threshold``.
+
+        NaN where there are no such pixels; exact at thresholds of
+        :meth:`threshold`.
+        """
+        i = np.searchsorted(-scores_of(self.keys), -threshold, 'right')
+        found = [int(c[i - 1]) if i else 0 for c in (self.fp, self.tp)]
+        total = self.num_negatives, self.num_positives
+        return tuple(f / t if t else np.nan for f, t in zip(found, total))
+
     def points(self, most: int = 1000) -> dict[str, np.ndarray]:
         """The curves, thinned to at most ``most`` points."""
         i = _spread(self.tp / self.num_positives + self.fp /

@@ -15,8 +15,7 @@ from abnn_mmseg.apis.comparison.report import lines
 from abnn_mmseg.apis.search import combinations
 from abnn_mmseg.engine import save_members
 from abnn_mmseg.engine.loading import bayesian_model_cfg, build_segmentor
-from abnn_mmseg.engine.members import fingerprint, norm_state
-from abnn_mmseg.engine.temperature import store_temperatures
+from abnn_mmseg.engine.members import fingerprint, norm_state, store
 from abnn_mmseg.engine.tester import test as run_test
 
 METRICS = [
@@ -46,7 +45,7 @@ def runs(sketch, base, tmp_path_factory):
         path = folder / f'members_{seed}.pth'
         save_members(path, [dict(state=s, meta=dict(seconds=30.))
                             for s in states], fingerprint(model))
-        store_temperatures(path, dict(posterior_mean=2., centre=3.))
+        store(path, 'temperatures', dict(posterior_mean=2., centre=3.))
     return folder
 
 
@@ -204,7 +203,7 @@ def test_only_what_decides_on_a_row_is_in_its_key(comparison, tmp_path):
     assert settings(options={'model.posterior.alpha': 0.3}) != before
     assert settings('centre') != before
     hot = settings('T')
-    store_temperatures(path, dict(posterior_mean=5.))
+    store(path, 'temperatures', dict(posterior_mean=5.))
     assert settings() == before and settings('T') != hot
     content = torch.load(path)
     content['members'][0]['state']['backbone.bn1.bias'][0] += 1

@@ -9,12 +9,9 @@ from abnn_mmseg.engine.members import (
     load_members,
     norm_state,
     save_members,
+    store,
 )
-from abnn_mmseg.engine.temperature import (
-    fit_on,
-    spread,
-    store_temperatures,
-)
+from abnn_mmseg.engine.temperature import fit_on, spread
 from abnn_mmseg.utils.checkpoints import read_state_dict
 
 
@@ -55,7 +52,7 @@ def test_the_temperature_is_fitted_stored_and_used(members):
         assert row['after'] < row['before'] and row['temperature'] > 1.5
     values = {name: row['temperature'] for name, row in rows.items()}
     assert values['posterior_mean'] != values['centre']
-    store_temperatures(path, values)
+    store(path, 'temperatures', values)
     for prediction in values:
         cfg.model.update(temperature='members', prediction=prediction)
         loaded = build_segmentor(cfg, path)
@@ -74,7 +71,7 @@ def test_the_temperature_is_fitted_stored_and_used(members):
 
 def test_another_set_of_members_has_no_temperature(members, tmp_path):
     _, model, path = members
-    store_temperatures(path, dict(posterior_mean=1.5))
+    store(path, 'temperatures', dict(posterior_mean=1.5))
     load_members(model, path)
     assert model.posterior.temperatures == dict(posterior_mean=1.5)
     load_members(model, [path, path])

@@ -1,4 +1,4 @@
-"""Maps and predictions to look at: heat map, overlay, palette PNG."""
+"""Maps and predictions to look at: heat map, overlay, mask, palette PNG."""
 import io
 
 import cv2
@@ -48,6 +48,25 @@ class OverlayWriter(HeatmapWriter):
         grey = cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB)
         opacity = self.settings.opacity
         return cv2.addWeighted(heat, opacity, grey, 1 - opacity, 0)
+
+
+class MaskWriter(MapWriter):
+    """A black and white PNG a map: white where it reaches its threshold."""
+
+    format, suffix = 'mask', '.png'
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        for score in settings.scores:
+            if settings.given_threshold(score) is None:
+                raise ValueError(
+                    f"The format 'mask' needs a threshold of {score!r}: "
+                    'store one with the members by `tools/members.py '
+                    'threshold`, or give --threshold.')
+
+    def encode(self, result, score):
+        mask = result.map(score) >= self.settings.given_threshold(score)
+        return encode_picture('.png', mask.astype(np.uint8) * 255)
 
 
 class PredictionWriter(Writer):

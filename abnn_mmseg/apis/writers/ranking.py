@@ -20,7 +20,7 @@ def summary(values: np.ndarray, threshold=None) -> dict:
                p95=float(np.percentile(values, 95)),
                max=float(values.max()))
     if threshold is not None:
-        row.update(share_above=float((values > threshold).mean()),
+        row.update(share_above=float((values >= threshold).mean()),
                    threshold=threshold)
     return {key: float(f'{value:.6g}') for key, value in row.items()}
 

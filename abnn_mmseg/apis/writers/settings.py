@@ -40,8 +40,9 @@ class WriterSettings:
         scale: Lowest and highest value of the colours of pictures: one pair
             for all scores or a dict of pairs by score. By default the range
             the score can take, so that pictures of a set compare.
-        threshold: A pixel above it counts as anomalous: one number for all
-            scores or a dict by score. Default: the middle of the range.
+        threshold: From this value on a pixel counts as anomalous: one number
+            for all scores or a dict by score. Default: the middle of the
+            range.
         dtype: ``'float32'`` or ``'float16'``, for npy and npz.
         colormap: ``'inferno'``, ``'magma'`` or ``'viridis'``.
         opacity: Weight of the map over the image in overlays.

@@ -70,6 +70,8 @@ class BNLPosterior(ForkingPosterior):
         self.members: List[Dict[str, Tensor]] = []
         # Fitted for these members, by the segmentor's ``prediction``.
         self.temperatures: Dict[str, float] = {}
+        # Chosen for these members, by score.
+        self.thresholds: Dict[str, float] = {}
         self._built: Optional[Tuple[tuple, Bank]] = None
 
     def attach(self, model: nn.Module) -> None:
