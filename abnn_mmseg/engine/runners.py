@@ -1,6 +1,7 @@
 """Runners: whole checkpoints, and many of them around one loaded model."""
 import copy
 import inspect
+import logging
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -58,6 +59,14 @@ def build_runner(model: nn.Module, cfg: Config, folder: Path,
     names = set(inspect.signature(Runner.__init__).parameters) & set(cfg)
     arguments = {n: cfg[n] for n in names if n not in ('model', 'cfg')}
     return LoadedRunner(model=model, cfg=cfg, **arguments)
+
+
+def close_log(runner: Runner) -> None:
+    """Close the runner's log file, which mmengine keeps open for ever."""
+    for handler in list(runner.logger.handlers):
+        if isinstance(handler, logging.FileHandler):
+            handler.close()
+            runner.logger.removeHandler(handler)
 
 
 def last_readable(folder: Path) -> Optional[str]:

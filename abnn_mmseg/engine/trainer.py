@@ -33,7 +33,7 @@ from .members import (
     read_members,
     save_members,
 )
-from .runners import AtomicRunner, build_runner, last_readable
+from .runners import AtomicRunner, build_runner, close_log, last_readable
 from .tester import write_metrics
 
 DEFAULT_MEMBERS = 3
@@ -112,6 +112,9 @@ class MemberTrainer:
             return []
         self._merge()
         rows = self.table()
+        if self._validator is not None:
+            close_log(self._validator)
+            self._validator = None
         if rows and is_main_process():
             write_metrics(self.folder / 'validation.json', {
                 row.pop('name'): row for row in copy.deepcopy(rows)})
@@ -137,7 +140,10 @@ class MemberTrainer:
         runner.register_hook(
             ProgressHook(self.numbers.index(number), len(self.numbers)))
         start = time.monotonic()
-        runner.train()
+        try:
+            runner.train()
+        finally:
+            close_log(runner)
         seconds = time.monotonic() - start
         barrier()
         state, meta = self._chosen(runner)
