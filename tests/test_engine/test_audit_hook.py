@@ -22,6 +22,13 @@ def test_erased_layers_stop_the_run():
         audit(model)
 
 
+def test_norms_inside_convolutions_stop_the_run():
+    model = build(bayesian_config())
+    model.decode_head.bottleneck.turn_on_efficient_conv_bn_eval()
+    with pytest.raises(RuntimeError, match='decode_head.bottleneck computes'):
+        audit(model)
+
+
 def test_sync_bn_in_the_config_stops_the_run(sketch, base, tmp_path):
     cfg = abnn_config(sketch, tmp_path, base)
     cfg.sync_bn = 'torch'

@@ -45,6 +45,11 @@ def audit(model: nn.Module) -> None:
             f'{len(lost)} of {len(model.conversion.converted)} Bayesian '
             f'layers are gone, such as {lost[0]} (now {found}); remove what '
             'replaced them: `sync_bn` in the config, or fuse_conv_bn.')
+    for name, module in model.named_modules():
+        if getattr(module, 'efficient_conv_bn_eval_forward', None):
+            raise RuntimeError(
+                f'{name} computes its norm within the convolution, so without '
+                'noise; remove efficient_conv_bn_eval from the config.')
     check_weights(model.state_dict(), 'the model')
 
 
