@@ -40,6 +40,7 @@ setup(
             'mmsegmentation>=1.2.2,<1.3',
             'ftfy',
             'regex',
+            'setuptools<81',  # for `mmseg::`: mmengine asks pkg_resources
         ],
         zoo=['onedl-mmpretrain>=1.3.6,<1.4'],  # ConvNeXt
         plots=['matplotlib>=3.6'],  # curves of tools/test.py
