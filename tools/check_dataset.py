@@ -11,7 +11,8 @@ from rich.progress import track
 from rich.table import Table
 
 import abnn_mmseg.datasets  # noqa: F401 - fills the registry
-from abnn_mmseg.datasets.check import check_config
+from abnn_mmseg.datasets.check import check_config, check_dataset
+from abnn_mmseg.engine.test_sets import choose_test_sets
 from abnn_mmseg.utils.console import say_errors
 
 
@@ -24,6 +25,11 @@ def parse_args():
         default=('train', 'val', 'test'),
         choices=('train', 'val', 'test'),
         help='dataloaders to check (default: all)')
+    parser.add_argument(
+        '--datasets',
+        nargs='*',
+        metavar='NAME',
+        help="instead: names in the config's test_sets (none: all of them)")
     parser.add_argument('--json', help='also write the report to this file')
     parser.add_argument(
         '--cfg-options', nargs='+', action=DictAction, help='key=value ...')
@@ -60,7 +66,13 @@ def main():
     if args.cfg_options:
         cfg.merge_from_dict(args.cfg_options)
     console = Console()
-    reports = check_config(cfg, args.split, progress=track)
+    if args.datasets is None:
+        reports = check_config(cfg, args.split, progress=track)
+    else:
+        reports = [
+            check_dataset(test_set.dataloader.dataset, name, track)
+            for name, test_set in choose_test_sets(cfg, args.datasets).items()
+        ]
     for report in reports:
         show(console, report)
     if args.json:

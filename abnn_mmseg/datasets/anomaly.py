@@ -37,6 +37,10 @@ class AnomalySegDataset(BaseSegDataset):
         img_suffix (str): What follows the stem in image names, with or
             without extension. Default: '', any extension.
         seg_map_suffix (str): The same for label names. Default: ''.
+        stem_pattern (str, optional): Regular expression with one group: the
+            part of a stem that image and label share. Default: all of it.
+        only_labelled (bool): Leave images without label out, for sets that
+            keep labels back. Default: False, they are an error.
         metainfo (dict, optional): More meta information. Classes follow from
             the protocol.
         **kwargs: See :class:`mmseg.datasets.BaseSegDataset`.
@@ -53,12 +57,16 @@ class AnomalySegDataset(BaseSegDataset):
                  ann_file: Optional[str] = None,
                  img_suffix: str = '',
                  seg_map_suffix: str = '',
+                 stem_pattern: Optional[str] = None,
+                 only_labelled: bool = False,
                  metainfo: Optional[dict] = None,
                  **kwargs) -> None:
         if isinstance(labels, dict):
             labels = LabelProtocol(**labels)
         self.labels = labels
         self._tables = labels.tables()
+        self.stem_pattern = stem_pattern
+        self.only_labelled = only_labelled
         folders = dict(self._split_folders(split))
         listed = folders.pop('ann_file', '')
         super().__init__(
@@ -131,6 +139,8 @@ class AnomalySegDataset(BaseSegDataset):
         if self.data_prefix.get('seg_map_path') is not None:
             labels, more = self._files('seg_map_path', self.seg_map_suffix)
             problems = problems + more
+            if self.only_labelled:
+                images = {k: v for k, v in images.items() if k in labels}
         pairs = match_pairs(images, labels, self._listed_stems())
         pairs.problems = problems + pairs.problems
         return pairs
@@ -139,7 +149,8 @@ class AnomalySegDataset(BaseSegDataset):
         folder = self.data_prefix[key]
         if not fileio.isdir(folder, backend_args=self.backend_args):
             raise FileNotFoundError(self._missing('folder', folder))
-        files, problems = files_by_stem(folder, suffix, self.backend_args)
+        files, problems = files_by_stem(folder, suffix, self.backend_args,
+                                        self.stem_pattern)
         if not files:
             ending = f'*{suffix}' + (
                 '' if suffix.lower().endswith(EXTENSIONS) else

@@ -30,7 +30,8 @@ def natural_key(name: str) -> tuple:
 
 def files_by_stem(folder: str,
                   suffix: str = '',
-                  backend_args: Optional[dict] = None
+                  backend_args: Optional[dict] = None,
+                  pattern: Optional[str] = None
                   ) -> tuple[dict[str, str], list[str]]:
     """Map stem -> path of all image files below ``folder``.
 
@@ -40,9 +41,12 @@ def files_by_stem(folder: str,
             (``'_label.png'``) only files ending so are taken, without one
             (``'_label'``, ``''``) any of ``EXTENSIONS`` may follow.
         backend_args (dict, optional): mmengine file backend.
+        pattern (str, optional): Regular expression whose group becomes the
+            stem. Default: all of it.
 
     Returns:
-        tuple: The files, and a sentence for each stem that two files share.
+        tuple: The files, and a sentence for each stem that two files share
+        or the pattern does not describe.
     """
     any_extension = not suffix.lower().endswith(EXTENSIONS)
     files, problems = {}, []
@@ -57,6 +61,12 @@ def files_by_stem(folder: str,
             continue
         stem = stem[:len(stem) - len(suffix)].replace('\\', '/')
         path = fileio.join_path(folder, name, backend_args=backend_args)
+        if pattern:
+            found = re.search(pattern, stem)
+            if not found:
+                problems.append(f'{path} does not follow stem_pattern.')
+                continue
+            stem = found.group(1)
         if stem in files:
             problems.append(f'{files[stem]} and {path} have the same stem.')
         files.setdefault(stem, path)

@@ -76,10 +76,18 @@ def test_the_command_writes_json_and_fails_on_problems(
     Config(
         dict(
             test_dataloader=dict(dataset=muad_cfg(muad, 'test_ood')),
+            test_evaluator=[],
+            test_sets=dict(
+                ood=dict(split='test_ood'), other=dict(split='train')),
             val_dataloader=dict(dataset=muad_cfg(muad, 'val')))).dump(config)
     assert run_tool('check_dataset.py', config, '--split', 'test', '--json',
                     report) == 0
     assert 'OOD' in capsys.readouterr().out
     assert [r['images'] for r in json.loads(report.read_text())] == [2]
+    assert run_tool('check_dataset.py', config, '--datasets', '--json',
+                    report) == 0
+    assert [(r['loader'], r['images'])
+            for r in json.loads(report.read_text())] == [('ood', 2),
+                                                         ('other', 3)]
     assert run_tool('check_dataset.py', config) == 1
     assert 'no folder' in capsys.readouterr().out

@@ -1,7 +1,11 @@
 """Claims about each dataset: its folders, classes and OOD labels."""
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+from mmengine.config import Config
+from mmseg.registry import DATASETS
 
 from abnn_mmseg.datasets import (
     BDDAnomalyDataset,
@@ -12,6 +16,7 @@ from abnn_mmseg.datasets import (
 )
 from abnn_mmseg.datasets.bdd_split import split_bdd, write_lists
 
+CONFIGS = Path(__file__).parents[2] / 'configs' / '_base_' / 'datasets'
 PIPELINE = [
     dict(type='LoadImageFromFile'),
     dict(type='LoadAnomalyAnnotations'),
@@ -101,6 +106,49 @@ def test_binary_masks_have_no_class_labels_but_the_models_classes(
     assert anomaly.tolist() == [[0, 1, 255]]
     assert dataset.metainfo['classes'] == ('a', 'b')
     assert dataset.metainfo['palette'] == [[1, 1, 1], [2, 2, 2]]
+
+
+FRAMES = dict(
+    road_anomaly=('frames/a.jpg', 'frames/a.labels/labels_semantic.png',
+                  'frames/a.labels/labels_semantic_color.png', [[0, 2]]),
+    fishyscapes_laf=(
+        'leftImg8bit/test/04_Way/04_Way_000000_000030_leftImg8bit.png',
+        'fishyscapes_lostandfound/0007_04_Way_000000_000030_labels.png',
+        'leftImg8bit/train/01_Way/01_Way_000000_000010_leftImg8bit.png',
+        [[0, 1, 255]]),
+    smiyc_anomaly=('images/validation0000.jpg',
+                   'labels_masks/validation0000_labels_semantic.png',
+                   'images/animals01.jpg', [[0, 1, 255]]),
+    smiyc_obstacle=('images/validation_1.webp',
+                    'labels_masks/validation_1_labels_semantic.png',
+                    'images/curvy-street_1.webp', [[0, 1, 255]]))
+
+
+@pytest.mark.parametrize('name', FRAMES)
+def test_road_anomaly_benchmarks_are_read_as_published(
+        name, tmp_path, save, save_pair):
+    """Colour versions of masks, and images without one, lie among them."""
+    image, label, other, raw = FRAMES[name]
+    save_pair(tmp_path / image, tmp_path / label, raw)
+    save(tmp_path / other, np.zeros((1, len(raw[0]), 3)))
+    dataset = Config.fromfile(CONFIGS / f'{name}.py').test_dataloader.dataset
+    dataset.data_root = str(tmp_path)
+    dataset = DATASETS.build(dataset)
+    assert len(dataset) == 1
+    assert truth(dataset)[1].tolist() == [[0, 1, 255][:len(raw[0])]]
+
+
+def test_images_without_label_are_an_error_unless_expected(
+        tmp_path, save, save_pair):
+    save_pair(tmp_path / 'images/a.png', tmp_path / 'labels/a.png', [[0]])
+    save(tmp_path / 'images/b.png', np.zeros((1, 1, 3)))
+    folders = dict(data_root=str(tmp_path), data_prefix=dict(
+        img_path='images', seg_map_path='labels'))
+    with pytest.raises(ValueError, match='image without label.*b.png'):
+        BinaryAnomalyDataset(**folders)
+    assert len(BinaryAnomalyDataset(only_labelled=True, **folders)) == 1
+    with pytest.raises(ValueError, match='b.png does not follow stem_patt'):
+        BinaryAnomalyDataset(stem_pattern='^(a)$', **folders)
 
 
 @pytest.fixture

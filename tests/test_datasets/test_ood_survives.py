@@ -110,7 +110,8 @@ def test_plain_mmseg_datasets_are_refused_with_the_remedy():
 
 @pytest.mark.parametrize('name', [
     'muad_1024x2048', 'muad_sketch_128x256', 'streethazards', 'bdd_anomaly',
-    'camvid_anomaly', 'binary_anomaly', 'cityscapes'
+    'camvid_anomaly', 'cityscapes', 'binary_anomaly', 'road_anomaly',
+    'fishyscapes_laf', 'smiyc_anomaly', 'smiyc_obstacle'
 ])
 def test_every_dataset_config_builds_its_pipelines(name):
     cfg = load_config(name)

@@ -1,10 +1,8 @@
 # Test sets with anomaly masks only, for a model of its own classes (default:
-# Cityscapes; others with metainfo=dict(classes=..., palette=...)). As written:
-# RoadAnomaly. SegmentMeIfYouCan: data_prefix=dict(img_path='images',
-# seg_map_path='labels_masks'), img_suffix='',
-# seg_map_suffix='_labels_semantic', anomaly_values=(1, ).
+# Cityscapes; others with metainfo=dict(classes=..., palette=...)): 1 anomaly,
+# 0 normal, 255 void. For other layouts and values see the configs over this.
 dataset_type = 'BinaryAnomalyDataset'
-data_root = 'data/road_anomaly'
+data_root = 'data/masks'
 test_pipeline = [
     dict(type='LoadImageFromFile'),
     dict(type='LoadAnomalyAnnotations'),
@@ -19,12 +17,7 @@ test_dataloader = dict(
     dataset=dict(
         type=dataset_type,
         data_root=data_root,
-        data_prefix=dict(img_path='frames', seg_map_path='frames'),
-        # Masks lie among the images, as frames/NAME.labels/*.png, so the
-        # extension of images must be given ('.webp' in the first release).
-        img_suffix='.jpg',
-        seg_map_suffix='.labels/labels_semantic',
-        anomaly_values=(2, ),
+        data_prefix=dict(img_path='images', seg_map_path='labels'),
         pipeline=test_pipeline))
 
 # There are no class labels, so no mIoU and no calibration.
