@@ -29,6 +29,9 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--batch-size', type=int, default=1, help='images in one pass')
     parser.add_argument(
+        '--probability', action='store_true',
+        help='put the mean probability of all classes into the npz')
+    parser.add_argument(
         '--tile', type=int, help='for large images: predict tiles of this '
         'height and width, one after the other, from sliding windows')
     parser.add_argument(
@@ -70,7 +73,8 @@ def main() -> None:
                             args.tile, **settings)
     else:
         done = export_maps(inferencer, args.input, args.out, args.format,
-                           args.limit, args.batch_size, **settings)
+                           args.limit, args.batch_size, args.probability,
+                           **settings)
     if is_main_process():
         print(f'{done.written} images written to {args.out}, '
               f'{done.skipped} were complete.')

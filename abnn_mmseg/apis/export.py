@@ -36,6 +36,7 @@ def export_maps(inferencer: ABNNInferencer,
                 formats: Sequence[str] = ('npy', ),
                 limit: Optional[int] = None,
                 batch_size: int = 1,
+                probability: bool = False,
                 **settings) -> Export:
     """Predict every image of a source and hand it to the writers.
 
@@ -51,6 +52,7 @@ def export_maps(inferencer: ABNNInferencer,
         formats (Sequence[str]): See :mod:`abnn_mmseg.apis.formats`.
         limit (int, optional): Only the first images.
         batch_size (int): Images in one pass; sizes may differ.
+        probability (bool): Put the mean probability into the ``npz``.
         settings: Fields of :class:`WriterSettings`. Without ``threshold``,
             those that are stored with the members are applied.
     """
@@ -77,7 +79,8 @@ def export_maps(inferencer: ABNNInferencer,
                 yield item.load
 
     with writer:
-        for result in inferencer.results(jobs(), batch_size):
+        for result in inferencer.results(
+                jobs(), batch_size, probability):
             writer.write(result)
             done[0] += 1
         # The first process joins what all have written when it closes.

@@ -6,6 +6,7 @@ from typing import Dict, Optional, Tuple, Union
 import numpy as np
 import torch
 from torch import nn
+from torch._dynamo.exc import UserError
 from torch.export import Dim, ExportedProgram
 
 from ..models.deploy import DeployedSegmentor
@@ -28,9 +29,15 @@ def export_program(model: nn.Module,
     """
     image = example_image(size)
     deployed = DeployedSegmentor(model, image, draws_per_pass).eval()
-    program = torch.export.export(
-        deployed, (image, ), strict=False,
-        dynamic_shapes=({1: Dim.DYNAMIC, 2: Dim.DYNAMIC}, ))
+    try:
+        program = torch.export.export(
+            deployed, (image, ), strict=False,
+            dynamic_shapes=({1: Dim.DYNAMIC, 2: Dim.DYNAMIC}, ))
+    except UserError as error:
+        raise ValueError(
+            'the model computes with the size of the image in a way that a '
+            'graph for all sizes cannot; a head with align_corners=True does '
+            f'so, write align_corners=False ({error}).') from error
     for node in program.graph.nodes:
         tags = getattr(node.target, 'tags', ())
         # A dropout in eval mode is in the graph too, and does nothing.

@@ -61,6 +61,15 @@ def test_probability_on_request(inferencer, folder):
                                   result.prediction)
 
 
+def test_export_puts_the_probability_into_the_npz(inferencer, folder,
+                                                  tmp_path):
+    export_maps(inferencer, str(folder / 'a.png'), tmp_path / 'maps',
+                ['npz'], probability=True, dtype='float16')
+    with np.load(tmp_path / 'maps' / 'npz' / 'a.npz') as arrays:
+        assert arrays['probability'].dtype == np.float16
+        np.testing.assert_allclose(arrays['probability'].sum(0), 1, atol=5e-3)
+
+
 def test_bad_inputs_are_named(inferencer, tmp_path):
     with pytest.raises(FileNotFoundError, match='nowhere'):
         inferencer(tmp_path / 'nowhere')

@@ -244,6 +244,17 @@ def test_csv_of_two_processes_equals_that_of_one(tmp_path):
             (tmp_path / 'two/csv/entropy.csv').read_text())
 
 
+def test_csv_forgets_images_of_a_run_in_more_processes(tmp_path):
+    for rank in (1, 0):
+        writer = make_writer('csv', tmp_path, rank=rank)
+        writer.write(make_result(f'stale {rank}'))
+        writer.close()
+    writer = make_writer('csv', tmp_path, overwrite=True)
+    writer.write(make_result('new'))
+    writer.close()
+    assert 'stale' not in (tmp_path / 'csv/entropy.csv').read_text()
+
+
 @pytest.mark.parametrize('format', FORMATS)
 def test_nothing_is_overwritten_unless_told(tmp_path, format):
     if format == 'hdf5':

@@ -5,6 +5,7 @@ import json
 from threading import Lock
 
 import numpy as np
+from mmengine.dist import get_world_size
 
 from abnn_mmseg.utils import append_line, atomic_write
 
@@ -42,9 +43,18 @@ class CsvWriter(Writer):
         if not settings.overwrite and not settings.resume:
             for path in [self._journal, *map(self._table, settings.scores)]:
                 refuse_existing(path)
-        if settings.overwrite and self._journal.exists():
-            self._journal.unlink()
+        if settings.overwrite:
+            self._forget()
         self._done = set(self._rows()) if settings.resume else set()
+
+    def _forget(self):
+        """Drop the lines of an earlier run, in more processes too."""
+        self._journal.unlink(missing_ok=True)
+        if self.settings.rank == 0:
+            for journal in self._folder.glob('rows.rank*.jsonl'):
+                rank = journal.name[len('rows.rank'):-len('.jsonl')]
+                if int(rank) >= get_world_size():
+                    journal.unlink()
 
     def _table(self, score):
         return self._folder / f'{slug(score)}.csv'
