@@ -37,7 +37,8 @@ def export_program(model: nn.Module,
         raise ValueError(
             'the model computes with the size of the image in a way that a '
             'graph for all sizes cannot; a head with align_corners=True does '
-            f'so, write align_corners=False ({error}).') from error
+            'so, write align_corners=False '
+            f'({str(error).splitlines()[0]}).') from error
     for node in program.graph.nodes:
         tags = getattr(node.target, 'tags', ())
         # A dropout in eval mode is in the graph too, and does nothing.
