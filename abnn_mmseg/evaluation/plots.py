@@ -18,7 +18,7 @@ def save_detection(curves: dict[str, DetectionCurve], folder: str,
     """
     points = {score: curve.points() for score, curve in curves.items()}
     _save_json(points, folder, f'{prefix}_curves')
-    with _figure(folder, f'{prefix}_roc', 'false positive rate',
+    with _figure(folder, f'{prefix}_roc', 'ROC', 'false positive rate',
                  'true positive rate') as axes:
         axes.plot([0, 1], [0, 1], ':', color='grey')
         for score, curve in curves.items():
@@ -26,7 +26,8 @@ def save_detection(curves: dict[str, DetectionCurve], folder: str,
                 np.r_[0, points[score]['fpr']],
                 np.r_[0, points[score]['tpr']],
                 label=f'{score}: AUROC {100 * curve.auroc():.2f}')
-    with _figure(folder, f'{prefix}_pr', 'recall', 'precision') as axes:
+    with _figure(folder, f'{prefix}_pr', 'Precision-recall', 'recall',
+                 'precision') as axes:
         for score, curve in curves.items():
             axes.plot(
                 points[score]['tpr'],
@@ -43,7 +44,8 @@ def save_risk_coverage(curves: dict[str, RiskCoverage], folder: str,
     points = {score: curve.points() for score, curve in curves.items()}
     name = f'{prefix}_risk_coverage'
     _save_json(points, folder, name)
-    with _figure(folder, name, 'coverage', 'risk', square=False) as axes:
+    with _figure(folder, name, 'Risk-coverage', 'coverage', 'risk',
+                 square=False) as axes:
         for score, curve in curves.items():
             axes.plot(
                 points[score]['coverage'],
@@ -75,7 +77,9 @@ def save_reliability(count: np.ndarray, confidence: np.ndarray,
             count=count[used],
             confidence=confidence,
             accuracy=accuracy), folder, name)
-    with _figure(folder, name, 'confidence', 'accuracy') as axes:
+    ece = np.abs(accuracy - confidence) @ count[used] / count.sum()
+    with _figure(folder, name, 'Reliability', 'confidence',
+                 'accuracy') as axes:
         axes.plot([0, 1], [0, 1], ':', color='grey')
         axes.bar(
             lower,
@@ -83,7 +87,7 @@ def save_reliability(count: np.ndarray, confidence: np.ndarray,
             1 / bins,
             align='edge',
             alpha=.6,
-            label='accuracy')
+            label=f'accuracy: ECE {100 * ece:.2f}')
         axes.bar(
             lower,
             count[used] / count.sum(),
@@ -95,7 +99,8 @@ def save_reliability(count: np.ndarray, confidence: np.ndarray,
 
 
 @contextmanager
-def _figure(folder: str, name: str, x: str, y: str, square: bool = True):
+def _figure(folder: str, name: str, title: str, x: str, y: str,
+            square: bool = True):
     """Axes to draw on; saved as ``folder/name.png`` afterwards."""
     try:
         from matplotlib.figure import Figure
@@ -107,7 +112,7 @@ def _figure(folder: str, name: str, x: str, y: str, square: bool = True):
     figure = Figure(figsize=(5, 5), layout='constrained')
     axes = figure.add_subplot()
     yield axes
-    axes.set(xlabel=x, ylabel=y, xlim=(0, 1))
+    axes.set(title=f'{title}, pooled', xlabel=x, ylabel=y, xlim=(0, 1))
     axes.set_ylim(0, 1 if square else None)
     axes.legend()
     with atomic_path(Path(folder) / f'{name}.png') as path:

@@ -35,12 +35,19 @@ def expected_entropy(statistics: StreamingStatistics) -> Tensor:
 
 
 def mutual_information(statistics: StreamingStatistics) -> Tensor:
-    return (entropy(statistics) - statistics.expected_entropy).clamp_min(0)
+    difference = entropy(statistics) - statistics.expected_entropy
+    return _none_if_single(statistics, difference.clamp_min(0))
 
 
 def variance(statistics: StreamingStatistics) -> Tensor:
     squared_mean = statistics.probability.square().sum(0)
-    return (statistics.second_moment - squared_mean).clamp_min(0)
+    difference = statistics.second_moment - squared_mean
+    return _none_if_single(statistics, difference.clamp_min(0))
+
+
+def _none_if_single(statistics: StreamingStatistics, map_: Tensor) -> Tensor:
+    # One network disagrees with nobody; rounding must not say otherwise.
+    return torch.zeros_like(map_) if statistics.count == 1 else map_
 
 
 def max_logit(statistics: StreamingStatistics) -> Tensor:

@@ -100,3 +100,10 @@ def test_statistics_of_nothing_are_an_error():
 def test_an_unknown_score_suggests_the_nearest():
     with pytest.raises(ValueError, match="did you mean 'mutual_information'"):
         check_scores(['mutual_info'])
+
+
+def test_one_network_disagrees_with_nobody():
+    """Not even by the rounding of two ways to the same entropy."""
+    scores = compute_scores(stream(9 * torch.randn(1, 7, 64, 64), 1), SCORES)
+    assert (scores['mutual_information'] == 0).all()
+    assert (scores['variance'] == 0).all()
