@@ -9,7 +9,7 @@ Each class subclasses the layer it replaces, so state-dict keys,
 ``isinstance`` checks and initialization stay what they were.
 """
 import math
-from typing import Dict, NamedTuple, Optional, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -60,7 +60,7 @@ class _NetworkAffine(torch.autograd.Function):
         return layer.apply_networks(x, scale, shift, **options), 0
 
 
-class BayesianNorm:
+class BayesianNorm(nn.Module):
     """What every BNL has besides the norm it subclasses.
 
     Args:
@@ -82,6 +82,8 @@ class BayesianNorm:
 
     noise: Optional[str] = None
     network: Optional[Network] = None
+    weight: nn.Parameter
+    bias: nn.Parameter
 
     def __init__(self, *args, alpha=0.1, statistics='frozen', **kwargs):
         super().__init__(*args, **kwargs)
@@ -98,19 +100,20 @@ class BayesianNorm:
         """Frozen statistics mean that the norm itself stays in eval."""
         return super().train(mode and self.statistics == 'update')
 
-    def forward(self, x: Tensor, **options) -> Tensor:
+    def forward(self, input: Tensor, **options) -> Tensor:
         """``options`` are those of a :class:`CustomBNL`'s own forward."""
         if self.network is not None:
             scale, shift, bias, vmapped = self.network
             if vmapped:
-                return _NetworkAffine.apply(x, scale, shift, self, options)
+                return _NetworkAffine.apply(
+                    input, scale, shift, self, options)
             if scale.dim() > self.weight.dim():
-                return self.apply_rows(x, scale, shift, **options)
-            y = self.apply_network(x, scale, shift, **options)
+                return self.apply_rows(input, scale, shift, **options)
+            y = self.apply_network(input, scale, shift, **options)
             return self.add_noise(y, bias) if self.noise == 'element' else y
         if self.noise is None or self.alpha == 0:
-            return super().forward(x, **options)
-        return self.noisy_forward(x, **options)
+            return super().forward(input, **options)
+        return self.noisy_forward(input, **options)
 
     def noisy_forward(self, x: Tensor) -> Tensor:
         """A training pass: fresh noise, gradients to gamma and beta."""
@@ -173,6 +176,8 @@ class BayesianNorm:
 class BatchBNL(BayesianNorm):
     """Batch norm: affine as a whole in eval, so its statistics fold in."""
 
+    eps: float
+
     def noisy_forward(self, x):
         if self.training or self.noise == 'element':
             return super().noisy_forward(x)
@@ -202,6 +207,9 @@ class BatchBNL(BayesianNorm):
 class LayerBNL(BayesianNorm):
     """Layer norm: channels come last, gamma may have several dimensions."""
 
+    normalized_shape: Tuple[int, ...]
+    eps: float
+
     def expand(self, parameter, x):
         if parameter.dim() == self.weight.dim():
             return parameter
@@ -216,12 +224,20 @@ class LayerBNL(BayesianNorm):
 class GroupBNL(BayesianNorm):
     """Group norm."""
 
+    num_groups: int
+    eps: float
+
     def apply_network(self, x, scale, shift):
         return F.group_norm(x, self.num_groups, scale, shift, self.eps)
 
 
 class InstanceBNL(BayesianNorm):
     """Instance norm, with its own or with running statistics."""
+
+    running_mean: Optional[Tensor]
+    running_var: Optional[Tensor]
+    track_running_stats: bool
+    eps: float
 
     def apply_network(self, x, scale, shift):
         return F.instance_norm(
@@ -252,9 +268,10 @@ class CustomBNL(BayesianNorm):
 
     def apply_network(self, x, scale, shift, **options):
         own = self._parameters
-        self._parameters = dict(own, weight=scale)
+        other: Dict[str, Any] = dict(own, weight=scale)
         if own.get('bias') is not None:
-            self._parameters['bias'] = shift
+            other['bias'] = shift
+        self._parameters = other
         try:
             return super(BayesianNorm, self).forward(x, **options)
         finally:

@@ -3,7 +3,7 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence, Type, Union, cast
 
 from mmseg.registry import MODELS
 from torch import Tensor, nn
@@ -17,13 +17,13 @@ from .scopes import select
 # What a norm_cfg may say, for a suggestion; others can be registered.
 NORM_TYPES = ('BN', 'SyncBN', 'LN', 'GN', 'IN', 'BNL', 'BNLLN', 'BNLGN',
               'BNLIN')
-KNOWN = {
+KNOWN: Dict[Type[nn.Module], Type[bnl.BayesianNorm]] = {
     nn.BatchNorm2d: bnl.BNL,
     nn.LayerNorm: bnl.BNLLN,
     nn.GroupNorm: bnl.BNLGN,
     nn.InstanceNorm2d: bnl.BNLIN
 }
-BASES = {
+BASES: Dict[Type[nn.Module], Type[bnl.BayesianNorm]] = {
     _BatchNorm: bnl.BatchBNL,
     nn.LayerNorm: bnl.LayerBNL,
     nn.GroupNorm: bnl.GroupBNL,
@@ -102,14 +102,18 @@ def convert_norms(model: nn.Module,
         include (str | Sequence[str]): ``'all'``, or names and patterns.
         exclude (str | Sequence[str]): Names and patterns to leave alone.
     """
-    norms = {n: m for n, m in model.named_modules() if family_of(m)}
+    families = {
+        name: family
+        for name, module in model.named_modules()
+        if (family := family_of(module))
+    }
+    norms = {name: model.get_submodule(name) for name in families}
     chosen = set(norms)
     if include != 'all':
         chosen &= _matching('convert', norms, include)
     chosen -= _matching('exclude', norms, exclude)
-    report = ConversionReport()
+    report = ConversionReport(families)
     for name, norm in norms.items():
-        report.families[name] = family_of(norm)
         obstacle = 'excluded' if name not in chosen else _obstacle(name, norm)
         if obstacle:
             report.left[name] = obstacle
@@ -117,8 +121,10 @@ def convert_norms(model: nn.Module,
         elif isinstance(norm, bnl.BayesianNorm):
             norm.make_bayesian(norm.alpha, statistics)
         else:
-            norm.__class__ = bayesian_class(type(norm))
-            norm.make_bayesian(alpha, statistics)
+            # mypy takes a class for unhashable.
+            norm.__class__ = bayesian_class(
+                type(norm))  # type: ignore[arg-type]
+            cast(bnl.BayesianNorm, norm).make_bayesian(alpha, statistics)
     return report
 
 
@@ -140,21 +146,21 @@ def family_of(module: nn.Module) -> Optional[str]:
 
 
 @cache
-def bayesian_class(norm: type) -> type:
+def bayesian_class(norm: Type[nn.Module]) -> Type[bnl.BayesianNorm]:
     """The BNL class that replaces a norm class."""
     if norm in KNOWN:
         return KNOWN[norm]
     if issubclass(norm, nn.SyncBatchNorm):
         # mmengine reverts whatever is a SyncBN to a plain batch norm.
         return type('BNLSyncBN', (bnl.BatchBNL, _AnyBatchNorm), {})
-    family = bnl.CustomBNL
+    family: Type[bnl.BayesianNorm] = bnl.CustomBNL
     for base, known in BASES.items():
         if issubclass(norm, base) and norm.forward is base.forward:
             family = known
     return type(f'BNL{norm.__name__}', (family, norm), {})
 
 
-def _plain_class(norm: type) -> type:
+def _plain_class(norm: Type[nn.Module]) -> Type[nn.Module]:
     """What a class was before it became Bayesian, e.g. by ``norm_cfg``."""
     if not issubclass(norm, bnl.BayesianNorm):
         return norm

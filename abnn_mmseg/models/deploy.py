@@ -1,6 +1,6 @@
 """One plain module for image in, probability and maps out: for graphs."""
 from functools import partial
-from typing import Iterator, Optional, Tuple
+from typing import Callable, Iterator, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +9,9 @@ from ..uncertainty import StreamingStatistics, temper
 from ..uncertainty.scores import compute_scores
 from .posteriors import BNLPosterior
 from .posteriors.rows import BankRows
+from .segmentor import BayesianSegmentor
+
+Logits = Callable[[Tensor], Iterator[Tensor]]
 
 
 class DeployedSegmentor(nn.Module):
@@ -19,13 +22,16 @@ class DeployedSegmentor(nn.Module):
     or slide.
 
     Args:
-        model (nn.Module): A Bayesian segmentor in eval mode.
+        model (BayesianSegmentor): In eval mode.
         image (Tensor): An example, uint8 ``[1, H, W, 3]``.
         draws_per_pass (int, optional): Networks in one batch; fewer need
             less memory and make a larger graph. Defaults to all.
     """
 
-    def __init__(self, model: nn.Module, image: Tensor,
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, model: BayesianSegmentor, image: Tensor,
                  draws_per_pass: Optional[int] = None) -> None:
         super().__init__()
         _check(model)
@@ -38,7 +44,8 @@ class DeployedSegmentor(nn.Module):
         if getattr(preprocessor, '_enable_normalize', False):
             self.register_buffer('mean', preprocessor.mean)
             self.register_buffer('std', preprocessor.std)
-        self.draws = self.centres = self._one
+        self.draws: Logits = self._one
+        self.centres: Logits = self.draws
         posterior = model.posterior
         if not posterior.is_model:
             rows = partial(
@@ -91,7 +98,7 @@ def _statistics(logits: Iterator[Tensor]) -> StreamingStatistics:
     return statistics
 
 
-def _check(model: nn.Module) -> None:
+def _check(model: BayesianSegmentor) -> None:
     """Refuse a model whose graph would answer something else."""
     posterior = model.posterior
     if not (posterior.is_model or isinstance(posterior, BNLPosterior)):

@@ -54,6 +54,8 @@ class RandomPriorCrossEntropyLoss(nn.Module):
         loss_name (str): Name in the log. Defaults to 'loss_ce'.
     """
 
+    eta: Tensor
+
     def __init__(self,
                  num_classes: int,
                  rule: str = 'sqrt',

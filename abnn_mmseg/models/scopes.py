@@ -1,9 +1,7 @@
 """Where noise lives: names of layers selected by a scope."""
 import fnmatch
 import re
-from typing import Dict, Iterable, List, Sequence, Union
-
-from torch import nn
+from typing import Iterable, List, Sequence, Union
 
 from ..utils.choices import closest
 
@@ -31,11 +29,11 @@ def select(names: Iterable[str], patterns: Scope) -> List[str]:
     ]
 
 
-def resolve(layers: Dict[str, nn.Module], scope: Scope) -> List[str]:
+def resolve(layers: Iterable[str], scope: Scope) -> List[str]:
     """The layers of a scope, or a sentence that says why there are none.
 
     Args:
-        layers (dict): The model's Bayesian layers by name.
+        layers (Iterable[str]): Names of the model's Bayesian layers.
         scope (str | Sequence[str]): ``'all'``, ``'late'`` (what follows the
             largest convolution of the decode head), ``'stage1'`` and so on
             (of the backbone, whatever it calls them), module names such as

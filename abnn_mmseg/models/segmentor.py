@@ -1,10 +1,11 @@
 """Segmentors whose predictions carry per-pixel uncertainty."""
 from functools import partial
-from typing import Callable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 import torch
 from mmengine.structures import PixelData
 from mmseg.models.segmentors import (
+    BaseSegmentor,
     CascadeEncoderDecoder,
     EncoderDecoder,
     MultimodalEncoderDecoder,
@@ -32,7 +33,7 @@ RESOLUTIONS = ('full', 'decoder')
 MASK_HEADS = ('MaskFormerHead', 'Mask2FormerHead', 'SideAdapterCLIPHead')
 
 
-class BayesianSegmentor:
+class BayesianSegmentor(BaseSegmentor):
     """What makes an mmseg segmentor Bayesian; mixed in before it.
 
     The constructor converts the norms of the built model and freezes all
@@ -175,7 +176,7 @@ class BayesianSegmentor:
         windows = self._windows(inputs)
         forward = partial(self._logits, metas)
         tolerance = getattr(self.posterior, 'tolerance', None)
-        active = range(len(metas))
+        active = list(range(len(metas)))
         for network in networks(forward, _crop(inputs, windows[0])):
             logits = _stitch(network, inputs, windows)
             for i in active:
@@ -267,7 +268,7 @@ class BayesianSegmentor:
                 pred_sem_seg=PixelData(data=labels)))
 
     def _temperature(self) -> float:
-        if self.temperature != 'members':
+        if not isinstance(self.temperature, str):
             return self.temperature
         known = getattr(self.posterior, 'temperatures', {})
         if self.prediction not in known:
@@ -339,7 +340,8 @@ def _stitch(network, images: Tensor,
     """Logits of a whole image: the mean over the windows that see a pixel."""
     if len(windows) == 1:
         return network(images)
-    total, count = None, images.new_zeros(images.shape[2:])
+    total: Any = None
+    count = images.new_zeros(images.shape[2:])
     for window in windows:
         logits = network(_crop(images, window))
         if total is None:

@@ -1,6 +1,6 @@
 """Test-time augmentation: one network, several views of the image."""
 from functools import partial
-from typing import Dict, Iterator, Sequence
+from typing import Dict, Iterator, Optional, Sequence
 
 from mmseg.models.utils import resize
 from mmseg.registry import MODELS
@@ -51,7 +51,7 @@ class TTAPosterior(Posterior):
         for scale, flip in self.views:
             yield partial(self._look, forward, scale, flip, sizes)
 
-    def _look(self, forward: Forward, scale: float, flip: str,
+    def _look(self, forward: Forward, scale: float, flip: Optional[str],
               sizes: Dict[tuple, tuple], images: Tensor) -> Tensor:
         shape = tuple(images.shape[2:])
         if scale != 1:

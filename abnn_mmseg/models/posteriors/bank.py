@@ -1,7 +1,7 @@
 """ABNN's posterior: M members x L draws as one bank of affine steps."""
 from contextlib import contextmanager
 from functools import partial
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, Iterator, List, Optional, Tuple
 
 import torch
 from mmseg.registry import MODELS
@@ -12,7 +12,10 @@ from ..bnl import BayesianNorm, Network, bayesian_layers, check_alpha
 from ..scopes import Scope, resolve
 from .base import Forward, Networks
 from .draws import check_draws, draw_eps
-from .forking import ForkingPosterior
+from .forking import ForkingPosterior, run_one
+
+if TYPE_CHECKING:
+    from ..segmentor import BayesianSegmentor
 
 NOISES = ('channel', 'element')
 Bank = Dict[str, Network]
@@ -74,7 +77,7 @@ class BNLPosterior(ForkingPosterior):
         self.thresholds: Dict[str, float] = {}
         self._built: Optional[Tuple[tuple, Bank]] = None
 
-    def attach(self, model: nn.Module) -> None:
+    def attach(self, model: 'BayesianSegmentor') -> None:
         super().attach(model)
         layers = bayesian_layers(model)
         if not layers:
@@ -195,6 +198,7 @@ class BNLPosterior(ForkingPosterior):
     def _element_networks(self, forward: Forward) -> Iterator[Networks]:
         """Fresh noise in every pixel of every layer, one pass a draw."""
         bank = self.build(None)
+        run = partial(self._run, forward, noise='element')
         for k in range(len(self)):
             m = k // self.draws_per_member
             member = self.members[m] if self.members else {}
@@ -204,8 +208,7 @@ class BNLPosterior(ForkingPosterior):
                 for name, affine in _slice(bank, m).items()
             }
             with _seeded(self.seed + k, self.model):
-                yield lambda x, c=chunk: self._run(
-                    forward, c, x, noise='element')[None]
+                yield partial(run_one, run, chunk)
 
     def _run(self, forward: Forward, chunk: Dict[str, tuple], images: Tensor,
              **state) -> Tensor:
@@ -218,7 +221,8 @@ class BNLPosterior(ForkingPosterior):
         """For the time of a pass, the model is the chunk's network."""
         before = {name: self.layers[name].noise for name in chunk}
         for name, values in chunk.items():
-            self.layers[name].network = Network(*values, vmapped=vmapped)
+            self.layers[name].network = Network(*values)._replace(
+                vmapped=vmapped)
             self.layers[name].noise = noise if name in self.in_scope else None
         try:
             yield

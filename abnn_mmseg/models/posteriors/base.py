@@ -1,8 +1,11 @@
 """The one interface of every posterior: it yields networks."""
-from typing import Callable, Iterator
+from typing import TYPE_CHECKING, Callable, Iterator
 
 from mmseg.registry import MODELS
-from torch import Tensor, nn
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from ..segmentor import BayesianSegmentor
 
 # From images [B, 3, H, W] to logits [B, C, H, W]: the model's own pass.
 Forward = Callable[[Tensor], Tensor]
@@ -18,9 +21,9 @@ class Posterior:
     be called on any number of images or windows until the next chunk.
     """
 
-    model: nn.Module
+    model: 'BayesianSegmentor'
 
-    def attach(self, model: nn.Module) -> None:
+    def attach(self, model: 'BayesianSegmentor') -> None:
         """Get to know the model; called in the segmentor's constructor."""
         self.model = model
 

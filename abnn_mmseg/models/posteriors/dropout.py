@@ -1,7 +1,7 @@
 """MC dropout: networks that lack some of their channels."""
 from contextlib import contextmanager
 from functools import partial
-from typing import Dict, Iterator, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, Iterator, Optional, Tuple
 
 import numpy as np
 import torch
@@ -13,6 +13,9 @@ from ..scopes import Scope, select
 from .base import Forward, Networks
 from .draws import check_draws
 from .forking import ForkingPosterior
+
+if TYPE_CHECKING:
+    from ..segmentor import BayesianSegmentor
 
 
 @MODELS.register_module()
@@ -57,7 +60,7 @@ class DropoutPosterior(ForkingPosterior):
         self.seed = seed
         self._masks: Dict[Tuple[str, int], Tensor] = {}
 
-    def attach(self, model: nn.Module) -> None:
+    def attach(self, model: 'BayesianSegmentor') -> None:
         super().attach(model)
         sites = self._find(model)
         rates = {name: self._rate(name, site) for name, site in sites.items()}

@@ -73,7 +73,7 @@ class ForkingPosterior(Posterior):
             with trunk.one_pass():
                 if stop - start == 1 and trunk.learned:
                     value = _slice(values, start)
-                    yield lambda x, v=value: run(v, x)[None]
+                    yield partial(run_one, run, value)
                 else:
                     value = _slice(values, slice(start, stop))
                     yield partial(self._run_many, run, value, trunk)
@@ -105,6 +105,11 @@ class ForkingPosterior(Posterior):
         print_log(
             f'with {where} networks run one by one, since the model cannot '
             f'run several at once ({reason})', 'current', logging.WARNING)
+
+
+def run_one(run: Callable, value: Any, images: Tensor) -> Tensor:
+    """The logits ``[1, B, C, H, W]`` of the network that ``value`` says."""
+    return run(value, images)[None]
 
 
 def _loses_autocast(images: Tensor) -> bool:
