@@ -64,13 +64,13 @@ $(CAMVID_RUNS)/abnn_%/members.pth: $(CAMVID_RUNS)/base_0/iter_800.pth | venv
 
 .DELETE_ON_ERROR:
 
-test: venv
+test: $(INSTALLED)-dev
 	$(PYTHON) -m pytest -n 2 --dist loadfile $(ARGS)
 
 test-openmmlab: $(OPENMMLAB)/.abnn-mmseg-installed
 	$(OPENMMLAB)/bin/python -m pytest -n 2 --dist loadfile $(ARGS)
 
-lint: venv
+lint: $(INSTALLED)-dev
 	$(PYTHON) -m ruff check .
 
 venv: $(INSTALLED)
@@ -81,10 +81,19 @@ $(INSTALLED): setup.py constraints.txt
 ifeq ($(ENV),.venv)
 	@test -x $(PYTHON) || python3 -m venv .venv
 	$(PIP) -c constraints.txt torch==2.13.0
-	$(PIP) -c constraints.txt -e '.[onedl,dev,zoo]'
+	$(PIP) -c constraints.txt -e '.[onedl,plots]'
 else
 	@$(PYTHON) -c 'import torch' 2> /dev/null || $(PIP) torch==2.13.0
 	@$(PYTHON) -c 'import mmseg' 2> /dev/null || $(PIP) -e '.[onedl]'
+	$(PIP) -e '.[plots]'
+endif
+	@touch $@
+
+# What only tests and checks need.
+$(INSTALLED)-dev: $(INSTALLED)
+ifeq ($(ENV),.venv)
+	$(PIP) -c constraints.txt -e '.[dev,zoo]'
+else
 	$(PIP) -e '.[dev]'
 endif
 	@touch $@
