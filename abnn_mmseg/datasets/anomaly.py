@@ -1,7 +1,7 @@
 """The common base of all datasets with out-of-distribution labels."""
 import os.path as osp
 from collections.abc import Sequence
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 import mmengine
 from mmengine import fileio
@@ -122,7 +122,7 @@ class AnomalySegDataset(BaseSegDataset):
         """One mmseg data info for each matched pair."""
         infos = []
         for image, label in pairs.matched:
-            info = dict(
+            info: dict[str, Any] = dict(
                 img_path=image,
                 label_map=None,
                 reduce_zero_label=False,

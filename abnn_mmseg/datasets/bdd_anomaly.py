@@ -9,6 +9,7 @@ from .anomaly import AnomalySegDataset
 from .protocol import LabelProtocol, hold_out
 
 HELD_OUT = ('train', 'motorcycle')
+FOLDERS = dict(img_path='images', seg_map_path='labels')
 
 
 def bdd_protocol(held_out: Sequence[str] = HELD_OUT) -> LabelProtocol:
@@ -41,7 +42,7 @@ class BDDAnomalyDataset(AnomalySegDataset):
         **kwargs: See :class:`AnomalySegDataset`.
     """
 
-    SPLITS = ('train', 'val', 'test')
+    SPLITS = dict.fromkeys(('train', 'val', 'test'), FOLDERS)
     SOURCE = (
         'Register for BDD100K, get the 10K images and their segmentation '
         'labels, put them as images/ and labels/ into data_root, and write '
@@ -62,7 +63,8 @@ class BDDAnomalyDataset(AnomalySegDataset):
             **kwargs)
 
     def _split_folders(self, split: Optional[str]) -> dict:
-        folders = dict(img_path='images', seg_map_path='labels')
-        if split in self.SPLITS:
-            return dict(folders, ann_file=f'{self._lists}/{split}.txt')
-        return folders if split is None else super()._split_folders(split)
+        if split is None:
+            return FOLDERS
+        return dict(
+            super()._split_folders(split),
+            ann_file=f'{self._lists}/{split}.txt')

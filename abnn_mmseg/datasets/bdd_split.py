@@ -2,7 +2,7 @@
 import os.path as osp
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Optional
+from typing import Any, Optional
 
 import mmengine
 import numpy as np
@@ -21,7 +21,7 @@ EXPECTED = {
 
 def has_ood(label: str, tables: np.ndarray) -> bool:
     """Whether a label file has a pixel of a held-out class."""
-    results = dict(
+    results: dict[str, Any] = dict(
         seg_map_path=label,
         label_tables=tables,
         reduce_zero_label=False,
@@ -54,7 +54,7 @@ def split_bdd(images: str,
         pairs = _labelled(osp.join(images, part), osp.join(labels, part),
                           label_suffix)
         found.update({f'{part}/{stem}': path for stem, path in pairs.items()})
-    splits = dict(train=[], val=[], test=[])
+    splits: dict[str, list[str]] = dict(train=[], val=[], test=[])
     with ThreadPoolExecutor() as pool:
         flags = pool.map(lambda path: has_ood(path, tables), found.values())
         if progress is not None:

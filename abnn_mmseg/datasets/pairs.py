@@ -49,7 +49,8 @@ def files_by_stem(folder: str,
         or the pattern does not describe.
     """
     any_extension = not suffix.lower().endswith(EXTENSIONS)
-    files, problems = {}, []
+    files: dict[str, str] = {}
+    problems: list[str] = []
     names = fileio.list_dir_or_file(
         folder, list_dir=False, recursive=True, backend_args=backend_args)
     for name in sorted(names):

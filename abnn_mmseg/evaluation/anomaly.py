@@ -81,7 +81,8 @@ class AnomalyMetric(RunningMetric):
         """Values of the per-image protocols, and histograms to pool."""
         maps = {score: score_map(sample, score) for score in self.scores}
         labels = anomaly_labels(sample, maps[self.scores[0]])
-        numbers, totals = dict(ood=int((labels == OOD).sum())), {}
+        numbers: dict = dict(ood=int((labels == OOD).sum()))
+        totals: Totals = {}
         for score, scores in maps.items():
             histogram = ScoreHistogram.from_scores(scores, labels, 3,
                                                    self.max_bins)

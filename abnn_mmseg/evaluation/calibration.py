@@ -170,8 +170,10 @@ class CalibrationMetric(RunningMetric):
                       'class (gt_sem_seg != 255): all values are NaN.')
             return {f'pooled/{name}': math.nan for name in names}
         top = _floating_point(totals['top'])
+        count, confidence, right = top
         if self.plot_dir:
-            save_reliability(*top, self.plot_dir, self.prefix)
+            save_reliability(count, confidence, right, self.plot_dir,
+                             self.prefix)
         adaptive = equal_mass_bins(totals['confidence'], self.num_bins)
         classes = _floating_point(totals['classes'])
         count, confidence, right = top[:, top[0] > 0]

@@ -85,8 +85,10 @@ class DetectionCurve:
             low, high = max(low, np.floor(need)), min(high, np.ceil(need))
         nearest = high if high - need <= need - low else low
         if nearest in self.tp:
-            side = 'left' if nearest == self.num_positives else 'right'
-            i = np.searchsorted(self.tp, nearest, side) - (side == 'right')
+            if nearest == self.num_positives:
+                i = np.searchsorted(self.tp, nearest, 'left')
+            else:
+                i = np.searchsorted(self.tp, nearest, 'right') - 1
         return self._false_positives(i, nearest) / self.num_negatives
 
     def threshold(self,
@@ -100,9 +102,10 @@ class DetectionCurve:
             fpr (float, optional): Lowest threshold that takes no more than
                 this share of the negatives for positives. Give one of both.
         """
-        assert (tpr is None) != (fpr is None)
         if tpr is not None:
+            assert fpr is None
             return float(scores_of(self.keys[self._first(tpr)]))
+        assert fpr is not None
         allowed = np.searchsorted(self.fp, fpr * self.num_negatives, 'right')
         if allowed == 0:
             above = np.float32(scores_of(self.keys[0]))
@@ -116,9 +119,11 @@ class DetectionCurve:
         :meth:`threshold`.
         """
         i = np.searchsorted(-scores_of(self.keys), -threshold, 'right')
-        found = [int(c[i - 1]) if i else 0 for c in (self.fp, self.tp)]
-        total = self.num_negatives, self.num_positives
-        return tuple(f / t if t else np.nan for f, t in zip(found, total))
+        fpr, tpr = (
+            (int(found[i - 1]) if i else 0) / total if total else np.nan
+            for found, total in ((self.fp, self.num_negatives),
+                                 (self.tp, self.num_positives)))
+        return fpr, tpr
 
     def points(self, most: int = 1000) -> dict[str, np.ndarray]:
         """The curves, thinned to at most ``most`` points."""

@@ -134,13 +134,13 @@ def _keys_of_sizes(sizes: Tensor) -> Tensor:
 
 def scores_of(keys: Tensor) -> np.ndarray:
     """The scores (float64) of keys: the inverse of :func:`keys_of`."""
-    keys = keys.cpu().numpy() - ORIGIN
-    bits = np.abs(keys)
+    signed = keys.cpu().numpy() - ORIGIN
+    bits = np.abs(signed)
     folded = (bits > HALF) & (bits <= 2 * HALF)
     plain = np.where(bits > 2 * HALF, bits - 2 * HALF + ONE, bits)
     pattern = np.where(folded, 2 * HALF - bits, plain).astype(np.int32)
     size = pattern.view(np.float32).astype(np.float64)
-    return np.where(folded, 1 - size, size) * np.where(keys < 0, -1, 1)
+    return np.where(folded, 1 - size, size) * np.where(signed < 0, -1, 1)
 
 
 def _levels(keys: Tensor) -> Tensor:

@@ -4,16 +4,16 @@ import os.path as osp
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import reduce
-from typing import Optional, Union
+from typing import Any, Optional
 
 from mmengine.dist import collect_results, get_dist_info, is_main_process
 from mmengine.evaluator import BaseMetric
 from mmengine.logging import print_log
-from torch import Tensor
 
 from .histograms import ScoreHistogram
 
-Totals = dict[str, Union[ScoreHistogram, Tensor]]
+# Of each name a ScoreHistogram, or a tensor of integers.
+Totals = dict[str, Any]
 
 
 class RunningMetric(BaseMetric):
@@ -49,7 +49,7 @@ class RunningMetric(BaseMetric):
     def summarize(self, results: list, totals: Totals) -> dict[str, float]:
         """The metrics, from all images' numbers and the totals."""
 
-    def process(self, data_batch: dict, data_samples: Sequence[dict]) -> None:
+    def process(self, data_batch: Any, data_samples: Sequence[dict]) -> None:
         """Measure each image of a batch."""
         for sample in data_samples:
             numbers, totals = self.measure(sample)

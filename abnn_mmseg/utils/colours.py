@@ -32,7 +32,7 @@ def palette_table(palette, num_classes: int = 0) -> np.ndarray:
     Without a palette, ``num_classes`` colours whose hues are a golden angle
     apart, which keeps neighbouring ids well separated.
     """
-    colours = np.asarray(palette, np.uint8).reshape(-1, 3)[:256]
+    colours: np.ndarray = np.asarray(palette, np.uint8).reshape(-1, 3)[:256]
     if not len(colours):
         hues = np.arange(num_classes or 256) * 180 * 0.618034 % 180
         hsv = np.full((len(hues), 1, 3), 200, np.uint8)
@@ -64,7 +64,10 @@ def with_colour_bar(picture, scale, title, colormap='inferno') -> np.ndarray:
     line = extent('0')[1]
     # A low bar has room for its ends only.
     count = 3 if height - 2 * margin > 4 * line else 2
-    ticks = [f'{value:.3g}' for value in np.linspace(*scale, count)[::-1]]
+    ticks = [
+        f'{value:.3g}'
+        for value in np.linspace(scale[0], scale[1], count)[::-1]
+    ]
     text_width = max(extent(text)[0] for text in ticks)
     strip = np.full((height, 3 * margin + width + text_width, 3), 255,
                     np.uint8)

@@ -54,8 +54,8 @@ def draw_trunk(figure, stride, coat, skin, dice):
                  (wide * 0.8, 1.0), (wide * (0.9 if hem > 0.8 else 1.1), hem),
                  (-wide * (0.9 if hem > 0.8 else 1.1), hem),
                  (-wide * 0.8, 1.0)], coat)
-    lit = sorted((0, figure.lit_side * wide * 0.7))
-    figure.detail(box(*lit, hem + 0.05, 1.4), tone(coat, 1.18))
+    left, right = sorted((0, figure.lit_side * wide * 0.7))
+    figure.detail(box(left, right, hem + 0.05, 1.4), tone(coat, 1.18))
     hand = (-0.2 + swing, 0.86)
     figure.path([(-wide + 0.04, 1.38), (-0.24 + swing / 2, 1.12), hand],
                 0.1, tone(sleeve, 0.92))

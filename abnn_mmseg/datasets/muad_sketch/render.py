@@ -82,7 +82,7 @@ def ground_tile(canvas, top, shape):
 def light(canvas, image):
     """Exposure; at night also headlights and lamps, but not on what shines."""
     sky, camera = canvas.sky, canvas.camera
-    gain = np.float32(sky.gain)
+    gain = np.asarray(sky.gain, np.float32)
     level = np.ones(image.shape[:2], np.float32)
     if sky.dark:
         reach = np.exp(-np.arange(256) * METRES_PER_CODE / 16)
@@ -102,7 +102,7 @@ def light(canvas, image):
 def look_up(canvas, channel, table):
     """A table's value for every pixel's distance (1) or material (2)."""
     return cv2.LUT(cv2.extractChannel(canvas.buffer, channel),
-                   np.float32(table))
+                   np.asarray(table, np.float32))
 
 
 def glow_map(canvas, glows, spread):

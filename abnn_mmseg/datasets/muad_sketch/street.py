@@ -1,7 +1,7 @@
 """The plan of a street: its cross-section, and things placed along it."""
 from dataclasses import dataclass
 from functools import partial
-from typing import Callable, NamedTuple
+from typing import Callable, NamedTuple, Optional
 
 FAR = 125.  # metres to where the street ends
 
@@ -48,7 +48,7 @@ class Street:
     lanes: list
     kerbs: dict
     fronts: dict
-    crossing: tuple = None
+    crossing: Optional[tuple] = None
 
     @classmethod
     def roll(cls, dice):
