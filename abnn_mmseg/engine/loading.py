@@ -4,12 +4,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import List, Optional, Sequence, Tuple, Union
 
-from mmengine.config import Config
+from mmengine.config import Config, ConfigDict
 from mmengine.registry import init_default_scope
 from mmseg.registry import MODELS
-from torch import nn
 
 from ..models.bnl import bayesian_layers
+from ..models.segmentor import BayesianSegmentor
 from .members import is_member_file, load_base, load_members
 
 Paths = Union[str, Path, Sequence[Union[str, Path]]]
@@ -20,7 +20,7 @@ BAYESIAN = {
 }
 
 
-def bayesian_model_cfg(cfg: Config) -> dict:
+def bayesian_model_cfg(cfg: Config) -> ConfigDict:
     """The model of a config, given uncertainty if it has none.
 
     A plain segmentor becomes its Bayesian sister with the deterministic
@@ -52,7 +52,7 @@ def forget_pretrained(model: dict) -> None:
 
 def build_segmentor(cfg: Config,
                     checkpoints: Paths,
-                    device: Optional[str] = None) -> nn.Module:
+                    device: Optional[str] = None) -> BayesianSegmentor:
     """A segmentor in eval mode, with its weights and members.
 
     Args:
@@ -79,7 +79,7 @@ def build_segmentor(cfg: Config,
     load_base(model, full[0])
     if len(full) > 1:
         model.posterior.set_checkpoints(full)
-    members = members or getattr(model.posterior, 'member_files', None)
+    members = members or getattr(model.posterior, 'member_files', None) or []
     if members:
         if not hasattr(model.posterior, 'set_members'):
             raise ValueError(
@@ -100,11 +100,12 @@ def split_checkpoints(checkpoints: Paths) -> Tuple[List, List]:
 
 
 @contextmanager
-def another_posterior(model: nn.Module, cfg: dict, members: Sequence):
+def another_posterior(model: BayesianSegmentor, cfg: dict,
+                      members: Sequence):
     """For a while, a built segmentor answers with another posterior.
 
     Args:
-        model (nn.Module): A segmentor of :func:`build_segmentor`.
+        model (BayesianSegmentor): Of :func:`build_segmentor`.
         cfg (dict): The posterior. Its own ``members``, if it names any, win
             over those given.
         members (Sequence[str]): Member files, for posteriors that have some.

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ..models.bnl import bayesian_layers
+from ..models.segmentor import BayesianSegmentor
 from ..utils.checkpoints import (
     check_weights,
     is_plain_tensor,
@@ -123,7 +124,8 @@ def _is_whole(content: dict) -> bool:
             for member in members)
 
 
-def load_members(model: nn.Module, paths: Union[str, Path, Sequence]) -> None:
+def load_members(model: BayesianSegmentor,
+                 paths: Union[str, Path, Sequence]) -> None:
     """Give a segmentor's posterior its members, or refuse with a sentence.
 
     Nothing is changed unless all of them fit.

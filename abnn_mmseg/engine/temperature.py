@@ -5,10 +5,10 @@ import torch
 from mmengine.config import Config
 from mmengine.dataset import pseudo_collate
 from mmseg.registry import DATASETS
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..evaluation.fields import IGNORE, class_labels, class_logits
-from ..models.segmentor import PREDICTIONS
+from ..models.segmentor import PREDICTIONS, BayesianSegmentor
 from ..uncertainty.temperature import (
     fit_temperature,
     negative_log_likelihood,
@@ -19,13 +19,13 @@ from ..utils.console import progress
 PIXELS = 2**20
 
 
-def fit_on(cfg: Config, model: nn.Module,
+def fit_on(cfg: Config, model: BayesianSegmentor,
            images: Optional[int] = None) -> List[dict]:
     """Temperatures of a segmentor on ``val_dataloader`` of its config.
 
     Args:
         cfg (Config): For its validation dataset.
-        model (nn.Module): A segmentor of :func:`build_segmentor`.
+        model (BayesianSegmentor): Of :func:`build_segmentor`.
         images (int, optional): Use so many, evenly spread. Default: all.
 
     Returns:
@@ -39,8 +39,9 @@ def fit_on(cfg: Config, model: nn.Module,
     found: Dict[str, List[Tuple[Tensor, Tensor]]] = {
         name: [] for name in PREDICTIONS}
     for i in progress(chosen, 'Temperature', len(chosen)):
-        for name, pixels in _log_probabilities(model, dataset[i]).items():
-            found[name].append(tuple(t[::stride] for t in pixels))
+        pixels = _log_probabilities(model, dataset[i])
+        for name, (log_probability, labels) in pixels.items():
+            found[name].append((log_probability[::stride], labels[::stride]))
     rows = []
     for name, parts in found.items():
         log_probability, labels = (torch.cat(p) for p in zip(*parts))
@@ -66,7 +67,7 @@ def _pixels(dataset) -> int:
 
 
 @torch.no_grad()
-def _log_probabilities(model: nn.Module, item: dict
+def _log_probabilities(model: BayesianSegmentor, item: dict
                        ) -> Dict[str, Tuple[Tensor, Tensor]]:
     """Labelled pixels ``[N, C]`` and their labels, for each prediction."""
     data = model.data_preprocessor(pseudo_collate([item]), False)

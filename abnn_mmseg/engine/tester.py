@@ -192,9 +192,9 @@ def tables(results: Iterable[Tuple[dict, Metrics]]):
 def _rows(group: str, columns: dict, metrics: Metrics) -> Iterator[dict]:
     rows: Dict[str, dict] = {}
     for name, value in metrics.items():
-        head, *where, metric = name.split('/')
+        head, *path, metric = name.split('/')
         if head == group:
-            rows.setdefault(' '.join(where), {})[metric] = value
+            rows.setdefault(' '.join(path), {})[metric] = value
     for where, row in rows.items():
         if not all(math.isnan(value) for value in row.values()):
             protocol = {'protocol, score': where} if where else {}

@@ -5,7 +5,7 @@ import torch
 from mmengine.config import Config
 from mmengine.dataset import pseudo_collate
 from mmseg.registry import DATASETS
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..evaluation.curves import DetectionCurve
 from ..evaluation.fields import (
@@ -17,12 +17,13 @@ from ..evaluation.fields import (
     score_map,
 )
 from ..evaluation.histograms import ScoreHistogram
+from ..models.segmentor import BayesianSegmentor
 from ..utils.console import progress
 from .temperature import spread
 
 
 def choose_thresholds(cfg: Config,
-                      model: nn.Module,
+                      model: BayesianSegmentor,
                       fpr: Optional[float] = None,
                       tpr: Optional[float] = None,
                       images: Optional[int] = None) -> List[dict]:
@@ -33,7 +34,7 @@ def choose_thresholds(cfg: Config,
 
     Args:
         cfg (Config): For its validation dataset.
-        model (nn.Module): A segmentor of :func:`build_segmentor`.
+        model (BayesianSegmentor): Of :func:`build_segmentor`.
         fpr (float, optional): The lowest threshold that takes no more than
             this share of the in-distribution pixels for anomalies.
         tpr (float, optional): The highest threshold that finds this share of
@@ -64,7 +65,8 @@ def choose_thresholds(cfg: Config,
 
 
 @torch.no_grad()
-def _histograms(model: nn.Module, item: dict) -> Dict[str, ScoreHistogram]:
+def _histograms(model: BayesianSegmentor,
+                item: dict) -> Dict[str, ScoreHistogram]:
     [sample] = model.test_step(pseudo_collate([item]))
     fields = sample.to_dict()
     maps = {score: score_map(fields, score) for score in model.scores}

@@ -3,9 +3,9 @@ from mmengine.hooks import Hook
 from mmengine.model import BaseTTAModel, is_model_wrapper
 from mmengine.runner import Runner
 from mmseg.registry import HOOKS
-from torch import nn
 
 from ...models.bnl import bayesian_layers
+from ...models.segmentor import BayesianSegmentor
 from ...utils.checkpoints import check_weights
 
 
@@ -35,7 +35,7 @@ class AuditHook(Hook):
         runner.logger.info(describe(_unwrap(runner.model)))
 
 
-def audit(model: nn.Module) -> None:
+def audit(model: BayesianSegmentor) -> None:
     """Raise unless all converted norms are still Bayesian and finite."""
     layers = bayesian_layers(model)
     lost = sorted(set(model.conversion.converted) - set(layers))
@@ -53,7 +53,7 @@ def audit(model: nn.Module) -> None:
     check_weights(model.state_dict(), 'the model')
 
 
-def check_trainable(model: nn.Module) -> None:
+def check_trainable(model: BayesianSegmentor) -> None:
     """Raise unless exactly the norms in scope train."""
     expected = {
         f'{name}.{key}'
@@ -72,7 +72,7 @@ def check_trainable(model: nn.Module) -> None:
             f'{extra[0]}; remove what sets their requires_grad.')
 
 
-def describe(model: nn.Module) -> str:
+def describe(model: BayesianSegmentor) -> str:
     """Such as "70 BNL layers, 76,480 of 43.6 M parameters train"."""
     parameters = list(model.parameters())
     total = sum(p.numel() for p in parameters)
@@ -83,7 +83,7 @@ def describe(model: nn.Module) -> str:
             f'({100 * trained / total:.2f} %)')
 
 
-def _unwrap(model: nn.Module) -> nn.Module:
+def _unwrap(model) -> BayesianSegmentor:
     """The segmentor inside DDP and test-time augmentation."""
     while is_model_wrapper(model) or isinstance(model, BaseTTAModel):
         model = model.module

@@ -64,6 +64,7 @@ class StabilityHook(Hook):
                          batch_idx: int,
                          data_batch: Optional[dict] = None,
                          outputs: Optional[dict] = None) -> None:
+        assert outputs is not None
         self._check(runner, 'loss', float(outputs['loss'].detach()))
         largest = torch.stack(torch._foreach_norm(self.parameters)).max()
         self._check(runner, 'norm of the parameters', float(largest))
