@@ -27,7 +27,7 @@ help:
 	@echo 'make camvid CAMVID=path   compare methods on your copy of CamVid'
 	@echo 'make test   run the tests'
 	@echo 'make test-openmmlab   run them on the original mmseg and mmengine'
-	@echo 'make lint   check the style'
+	@echo 'make lint   check the style and the types'
 	@echo 'make venv   only set up the environment'
 
 demo: venv
@@ -72,6 +72,7 @@ test-openmmlab: $(OPENMMLAB)/.abnn-mmseg-installed
 
 lint: $(INSTALLED)-dev
 	$(PYTHON) -m ruff check .
+	$(PYTHON) -m mypy
 
 venv: $(INSTALLED)
 

@@ -3,7 +3,7 @@ import json
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Dict, Iterator, List
+from typing import Dict, Iterator, List, Optional
 
 from mmengine.config import Config
 from rich.console import Console
@@ -38,14 +38,15 @@ class Demo:
         counts (dict): Images per split.
     """
 
-    def __init__(self, folder: str, configs: str, options: dict = None,
+    def __init__(self, folder: str, configs: str,
+                 options: Optional[dict] = None,
                  counts: Dict[str, int] = COUNTS) -> None:
         self.folder = Path(folder)
         self.counts = counts
         self.seconds: Dict[str, float] = {}
         self.cfg = dict(
-            base=self._config(Path(configs) / BASE, 'base', options),
-            ABNN=self._config(Path(configs) / ABNN, 'abnn', options))
+            base=self._config(Path(configs) / BASE, 'base', options or {}),
+            ABNN=self._config(Path(configs) / ABNN, 'abnn', options or {}))
         steps = self.cfg['base'].train_cfg.max_iters
         self.base = self.folder / 'base' / f'iter_{steps}.pth'
         self.members = self.folder / 'abnn' / 'members.pth'
@@ -53,7 +54,7 @@ class Demo:
 
     def _config(self, path: Path, name: str, options: dict) -> Config:
         cfg = Config.fromfile(path)
-        cfg.merge_from_dict(options or {})
+        cfg.merge_from_dict(options)
         cfg.work_dir = str(self.folder / name)
         cfg.resume = True
         for split in ('train', 'val', 'test'):

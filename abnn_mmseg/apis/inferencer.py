@@ -137,10 +137,11 @@ class Loaded(NamedTuple):
 def to_result(item: Loaded, sample, probability: bool = False) -> MapResult:
     """Arrays of a predicted ``SegDataSample``."""
 
-    def plane(field: str) -> Optional[np.ndarray]:
-        if field not in sample:
-            return None
+    def plane(field: str) -> np.ndarray:
         return sample.get(field).data[0].cpu().numpy()
+
+    def known(field: str) -> Optional[np.ndarray]:
+        return plane(field) if field in sample else None
 
     maps = {
         score: sample.uncertainty.get(score)[0].float().cpu().numpy()
@@ -154,8 +155,8 @@ def to_result(item: Loaded, sample, probability: bool = False) -> MapResult:
         plane('pred_sem_seg').astype(np.int64),
         maps,
         image=item.image,
-        ground_truth=plane('gt_sem_seg'),
-        anomaly=plane('gt_anomaly'),
+        ground_truth=known('gt_sem_seg'),
+        anomaly=known('gt_anomaly'),
         probability=mean)
 
 

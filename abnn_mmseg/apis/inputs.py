@@ -2,7 +2,7 @@
 import glob
 from contextlib import suppress
 from pathlib import Path
-from typing import Iterator, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Union
 
 import cv2
 import numpy as np
@@ -26,8 +26,8 @@ class Frames:
     """
 
     def __init__(self, inputs: Union[Input, Sequence[Input]]) -> None:
-        many = isinstance(inputs, (list, tuple))
-        self.inputs = list(inputs) if many else [inputs]
+        self.inputs: List[Any] = (
+            list(inputs) if isinstance(inputs, (list, tuple)) else [inputs])
         self.files: List[Frame] = []
         self.video: Optional[Path] = None
         for number, item in enumerate(self.inputs):

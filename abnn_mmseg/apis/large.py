@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from mmengine.dist import all_reduce, get_dist_info
 from mmseg.structures import SegDataSample
+from numpy.typing import DTypeLike
 
 from ..utils.console import progress
 from ..utils.files import atomic_path
@@ -94,9 +95,9 @@ class _Image:
     """The pixels of a file, a region at a time."""
 
     def __init__(self, frame: Frame) -> None:
-        is_array = Path(str(frame.image)).suffix == '.npy'
-        self._path = frame.image if is_array else None
-        self._pixels = None if is_array else read_bgr(frame)
+        path = Path(str(frame.image))
+        self._source: Union[Path, np.ndarray] = (
+            path if path.suffix == '.npy' else read_bgr(frame))
         pixels = self._open()
         self.size = pixels.shape[:2]
         if pixels.shape[2:] != (3, ) or pixels.dtype != np.uint8:
@@ -105,9 +106,9 @@ class _Image:
                 'it must be uint8 [H, W, 3] in BGR order.')
 
     def _open(self) -> np.ndarray:
-        if self._path is None:
-            return self._pixels
-        return np.load(self._path, mmap_mode='r')
+        if isinstance(self._source, np.ndarray):
+            return self._source
+        return np.load(self._source, mmap_mode='r')
 
     def region(self, rows: slice, columns: slice) -> np.ndarray:
         """A copy, so that the file need not stay mapped."""
@@ -120,7 +121,9 @@ def _export_one(inferencer: ABNNInferencer, frame: Frame, maps: NpyWriter,
     image = _Image(frame)
     test_cfg = inferencer.model.test_cfg
     tiles = make_tiles(image.size, side, test_cfg.crop_size, test_cfg.stride)
-    dtypes = {score: maps.settings.dtype for score in inferencer.scores}
+    dtypes: Dict[str, DTypeLike] = {
+        score: maps.settings.dtype for score in inferencer.scores
+    }
     dtypes[PREDICTION] = np.min_scalar_type(inferencer.model.num_classes)
     preview = _Preview(image.size)
     with ExitStack() as stack:

@@ -1,28 +1,28 @@
 """A segmentor with all its networks as one ONNX file or exported program."""
 import json
 from pathlib import Path
-from typing import Dict, Optional, Tuple, Union
+from typing import Any, Dict, Optional, Tuple, Union
 
 import numpy as np
 import torch
-from torch import nn
 from torch._dynamo.exc import UserError
 from torch.export import Dim, ExportedProgram
 
 from ..models.deploy import DeployedSegmentor
+from ..models.segmentor import BayesianSegmentor
 from ..utils.files import atomic_path
 
 TOLERANCE = 1e-4
 
 
 @torch.no_grad()
-def export_program(model: nn.Module,
+def export_program(model: BayesianSegmentor,
                    size: Tuple[int, int] = (128, 256),
                    draws_per_pass: Optional[int] = None) -> ExportedProgram:
     """``torch.export`` of image in, mean probability and maps out.
 
     Args:
-        model (nn.Module): A Bayesian segmentor in eval mode, on the CPU.
+        model (BayesianSegmentor): In eval mode, on the CPU.
         size (Tuple[int, int]): Height and width of the image to trace with;
             those of the program's images are free.
         draws_per_pass (int, optional): See :class:`DeployedSegmentor`.
@@ -52,14 +52,14 @@ def export_program(model: nn.Module,
 
 
 def save_onnx(program: ExportedProgram,
-              model: nn.Module,
+              model: BayesianSegmentor,
               path: Union[str, Path],
               metadata: Optional[dict] = None) -> Dict[str, float]:
     """Write an exported program as one ONNX file, if it is right.
 
     Args:
         program (ExportedProgram): Of :func:`export_program`.
-        model (nn.Module): The segmentor that it is of.
+        model (BayesianSegmentor): That it is of.
         path (str): The file to write.
         metadata (dict, optional): Kept in the file, as JSON.
 
@@ -73,7 +73,7 @@ def save_onnx(program: ExportedProgram,
         raise ImportError(
             f'the export needs {error.name}, which is not installed; run '
             "`pip install 'abnn-mmseg[onnx]'`.") from error
-    onnx = torch.onnx.export(
+    onnx: Any = torch.onnx.export(
         program, dynamo=True, verbose=False, input_names=['image'],
         output_names=['probability', *model.scores])
     _, height, width, _ = onnx.model.graph.inputs[0].shape
@@ -91,7 +91,7 @@ def save_onnx(program: ExportedProgram,
 
 
 @torch.no_grad()
-def compare(model: nn.Module, path: Union[str, Path],
+def compare(model: BayesianSegmentor, path: Union[str, Path],
             image: torch.Tensor) -> Dict[str, float]:
     """Largest difference of a file's outputs to PyTorch's, by name.
 

@@ -44,7 +44,8 @@ class MapResult:
         if len(shape) != 2:
             raise ValueError(f'{self.name!r}: the prediction must be [H, W], '
                              f'got {list(shape)}.')
-        planes = {f'map {key!r}': value for key, value in self.maps.items()}
+        planes: dict[str, Optional[np.ndarray]] = {
+            f'map {key!r}': value for key, value in self.maps.items()}
         planes['ground truth'] = self.ground_truth
         planes['anomaly'] = self.anomaly
         planes['image'] = None if self.image is None else self.image[..., 0]

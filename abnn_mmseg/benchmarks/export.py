@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> dict:
                 inferencer.predict([copy.deepcopy(item.data)])
 
         def export() -> None:
-            export_maps(inferencer, str(images), Path(folder) / 'maps',
+            export_maps(inferencer, str(images), f'{folder}/maps',
                         args.format, overwrite=True)
 
         seconds = _take_turns(

@@ -11,9 +11,9 @@ from mmengine.registry import init_default_scope
 from mmengine.structures import PixelData
 from mmseg.registry import MODELS
 from mmseg.structures import SegDataSample
-from torch import nn
 
 from ..engine.loading import bayesian_model_cfg
+from ..models.segmentor import BayesianSegmentor
 from ..utils.console import progress
 from .memory import peak_resident_mb
 
@@ -55,7 +55,7 @@ class Trainee:
         init_default_scope('mmseg')
         torch.manual_seed(0)
         cfg = Config.fromfile(args.config)
-        self.model: nn.Module = MODELS.build(bayesian_model_cfg(cfg))
+        self.model: BayesianSegmentor = MODELS.build(bayesian_model_cfg(cfg))
         self.model.to(args.device)
         if way == 'full':
             self.model.requires_grad_(True)

@@ -30,6 +30,8 @@ from mmseg.registry import DATASETS
 from torch import Tensor, nn
 
 from ..engine.loading import build_segmentor
+from ..models.bnl import bayesian_layers
+from ..models.segmentor import BayesianSegmentor
 from ..utils.console import progress
 
 MEASURES = ('total', 'per_parameter', 'scale_free', 'noise_to_signal')
@@ -97,13 +99,13 @@ def _ratios(abnn: dict, bnn: dict) -> Dict[str, Optional[float]]:
 class _Gammas:
     """ABNN's gradient of one image: its norms draw their own noise."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: BayesianSegmentor) -> None:
         self.model = model
 
     def __call__(self, data: dict) -> Gradients:
         _only(self.model, list(_trainable(self.model)))
         _backward(self.model, data)
-        return {'gamma, beta': [(p.grad, _rms(p))
+        return {'gamma, beta': [(_gradient(p), _rms(p))
                                 for p in _trainable(self.model)]}
 
 
@@ -115,7 +117,7 @@ class _Weights:
     ``eps * sigmoid(rho)``.
     """
 
-    def __init__(self, model: nn.Module,
+    def __init__(self, model: BayesianSegmentor,
                  sigma: Callable[[Tensor], float]) -> None:
         self.model = model
         self.weights = [m.weight for m in model.modules()
@@ -137,8 +139,8 @@ class _Weights:
                     w.copy_(mean)
         # sigmoid(rho) = 1 - exp(-sigma)
         return {
-            'mu': [(w.grad, _rms(w)) for w in self.weights],
-            'rho': [(w.grad * e * -math.expm1(-sigma), sigma)
+            'mu': [(_gradient(w), _rms(w)) for w in self.weights],
+            'rho': [(_gradient(w) * e * -math.expm1(-sigma), sigma)
                     for w, e, sigma in zip(self.weights, eps, self.sigmas)]
         }
 
@@ -146,8 +148,9 @@ class _Weights:
 class _without_noise:
     """The norms as they are, while something else is random."""
 
-    def __init__(self, model: nn.Module) -> None:
-        self.layers = [model.get_submodule(n) for n in model.trainable]
+    def __init__(self, model: BayesianSegmentor) -> None:
+        layers = bayesian_layers(model)
+        self.layers = [layers[name] for name in model.trainable]
 
     def __enter__(self) -> None:
         self.noise = [layer.noise for layer in self.layers]
@@ -199,12 +202,12 @@ def _add(sums: Dict[str, float], moments: list, draws: int) -> None:
         sums['count'] += total.numel()
 
 
-def _backward(model: nn.Module, data: dict) -> None:
+def _backward(model: BayesianSegmentor, data: dict) -> None:
     losses = model.loss(data['inputs'], data['data_samples'])
     sum(v for k, v in losses.items() if 'loss' in k).backward()
 
 
-def _only(model: nn.Module, parameters: List[Tensor]) -> None:
+def _only(model: BayesianSegmentor, parameters: List[Tensor]) -> None:
     """Gradients for these and no others."""
     model.requires_grad_(False)
     model.zero_grad(set_to_none=True)
@@ -212,9 +215,14 @@ def _only(model: nn.Module, parameters: List[Tensor]) -> None:
         parameter.requires_grad_(True)
 
 
-def _trainable(model: nn.Module) -> Iterator[Tensor]:
+def _trainable(model: BayesianSegmentor) -> Iterator[Tensor]:
     for name in model.trainable:
         yield from model.get_submodule(name).parameters()
+
+
+def _gradient(parameter: Tensor) -> Tensor:
+    assert parameter.grad is not None
+    return parameter.grad
 
 
 def _rms(value: Tensor) -> float:
@@ -222,7 +230,7 @@ def _rms(value: Tensor) -> float:
 
 
 def _images(args: argparse.Namespace, cfg: Config,
-            model: nn.Module) -> Iterator[dict]:
+            model: BayesianSegmentor) -> Iterator[dict]:
     """Training images, one by one, on the device, with the model in train."""
     dataset = cfg.train_dataloader.dataset
     demo = Path(args.demo) / 'data'

@@ -6,8 +6,9 @@ import time
 from typing import Callable, Dict, List, Optional
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from ..models.segmentor import BayesianSegmentor
 from ..utils.console import progress
 from . import map_error
 from .memory import free_mb, peak_resident_mb
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace) -> dict:
     return result
 
 
-def time_all(model: nn.Module, images: Tensor, draws: int,
+def time_all(model: BayesianSegmentor, images: Tensor, draws: int,
              repeats: int) -> Dict[str, float]:
     """Median seconds of each way, the ways taking turns."""
     ways = {name: way(name, model, images, draws)
@@ -70,7 +71,7 @@ def time_all(model: nn.Module, images: Tensor, draws: int,
     return {name: statistics.median(t) for name, t in times.items()}
 
 
-def cost_curve(model: nn.Module, images: Tensor) -> List[dict]:
+def cost_curve(model: BayesianSegmentor, images: Tensor) -> List[dict]:
     """Cost of K draws by scope, each K next to a deterministic pass."""
     rows = []
     for draws in progress(CURVE, 'Cost by draws', len(CURVE)):

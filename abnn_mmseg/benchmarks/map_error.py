@@ -5,8 +5,9 @@ import time
 from typing import Dict, List
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from ..models.segmentor import BayesianSegmentor
 from ..utils.console import progress
 from .networks import attached, build, predict
 
@@ -29,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @torch.no_grad()
-def map_errors(args: argparse.Namespace) -> Dict[str, list]:
+def map_errors(args: argparse.Namespace) -> dict:
     """Errors by number of draws, and at the decoder's resolution."""
     model = build(args.error_config or args.config,
                   args.error_checkpoint or args.checkpoint, args.device)
@@ -40,7 +41,7 @@ def map_errors(args: argparse.Namespace) -> Dict[str, list]:
         decoder_resolution_error=decoder_error(model, images, args.draws))
 
 
-def draws_errors(model: nn.Module, images: Tensor,
+def draws_errors(model: BayesianSegmentor, images: Tensor,
                  reference: int) -> List[dict]:
     """Relative error of maps with K draws against a long reference.
 
@@ -63,7 +64,8 @@ def draws_errors(model: nn.Module, images: Tensor,
     return rows
 
 
-def decoder_error(model: nn.Module, images: Tensor, draws: int) -> dict:
+def decoder_error(model: BayesianSegmentor, images: Tensor,
+                  draws: int) -> dict:
     """Error and cost of ``resolution='decoder'`` against ``'full'``."""
     found, seconds = {}, {}
     for resolution in ('full', 'decoder', 'full', 'decoder'):
@@ -77,7 +79,7 @@ def decoder_error(model: nn.Module, images: Tensor, draws: int) -> dict:
         **relative_errors(found['decoder'], found['full']))
 
 
-def maps(model: nn.Module, images: Tensor, draws: int,
+def maps(model: BayesianSegmentor, images: Tensor, draws: int,
          **options) -> Dict[str, Tensor]:
     posterior = attached(model, draws, **options)
     fields = predict(model, images, posterior)[0].uncertainty
@@ -92,7 +94,7 @@ def relative_errors(found: Dict[str, Tensor],
     }
 
 
-def image(model: nn.Module, args: argparse.Namespace) -> Tensor:
+def image(model: BayesianSegmentor, args: argparse.Namespace) -> Tensor:
     """A given image, normalized as the config says, or noise."""
     if not args.error_image:
         generator = torch.Generator().manual_seed(0)

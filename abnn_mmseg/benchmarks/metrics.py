@@ -177,7 +177,8 @@ def _run_metrics(args: argparse.Namespace, images: int) -> dict:
 def _run_naive(args: argparse.Namespace, images: int) -> dict:
     """Collect arrays of all pixels; scikit-learn and numpy do the rest."""
     watch, values = _Stopwatch(), {}
-    collected, per_image = defaultdict(list), defaultdict(list)
+    collected: dict[str, list] = defaultdict(list)
+    per_image: dict[str, list] = defaultdict(list)
     for sample in _samples(args, images):
         with watch.time('ood'):
             naive.collect_anomaly(sample, collected, per_image)

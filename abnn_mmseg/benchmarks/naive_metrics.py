@@ -30,11 +30,11 @@ def anomaly(collected: dict, per_image: dict) -> dict:
 
 
 def _first(tpr: np.ndarray) -> int:
-    return np.argmax(tpr >= 0.95)
+    return int(np.argmax(tpr >= 0.95))
 
 
 def _nearest(tpr: np.ndarray) -> int:
-    return tpr.size - 1 - np.argmin(np.abs(tpr - 0.95)[::-1])
+    return tpr.size - 1 - int(np.argmin(np.abs(tpr - 0.95)[::-1]))
 
 
 def _detection(scores: np.ndarray, labels: np.ndarray, choose) -> tuple:

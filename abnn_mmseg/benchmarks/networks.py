@@ -10,14 +10,16 @@ from torch import Tensor, nn
 
 from ..engine.loading import bayesian_model_cfg
 from ..engine.members import load_base
-from ..models.posteriors import BNLPosterior, DeterministicPosterior
+from ..models.posteriors import BNLPosterior, DeterministicPosterior, Posterior
+from ..models.segmentor import BayesianSegmentor
 from ..uncertainty import StreamingStatistics
 
 SCOPES = ('all', 'decode_head', 'late')
 WAYS = SCOPES + ('element', 'copies')
 
 
-def build(config: str, checkpoint: Optional[str], device: str) -> nn.Module:
+def build(config: str, checkpoint: Optional[str],
+          device: str) -> BayesianSegmentor:
     """The segmentor; random weights if there is no checkpoint."""
     init_default_scope('mmseg')
     torch.manual_seed(0)
@@ -31,24 +33,25 @@ def build(config: str, checkpoint: Optional[str], device: str) -> nn.Module:
     return model
 
 
-def attached(model: nn.Module, draws: int, **options) -> BNLPosterior:
+def attached(model: BayesianSegmentor, draws: int, **options) -> BNLPosterior:
     posterior = BNLPosterior(alpha=0.1, samples=draws, **options)
     posterior.attach(model)
     return posterior
 
 
-def predict(model: nn.Module, images: Tensor, posterior):
+def predict(model: BayesianSegmentor, images: Tensor, posterior):
     model.posterior = posterior
     return model.predict(images)
 
 
-def way(name: str, model: nn.Module, images: Tensor, draws: int) -> Callable:
+def way(name: str, model: BayesianSegmentor, images: Tensor,
+        draws: int) -> Callable:
     """A prediction of ``draws`` networks in one of the :data:`WAYS`, or by
     the one 'deterministic' network."""
     if name == 'copies':
         return _copies(model, images, draws)
     if name == 'deterministic':
-        posterior = DeterministicPosterior()
+        posterior: Posterior = DeterministicPosterior()
     else:
         options: Dict[str, str] = dict(
             noise='element') if name == 'element' else dict(scope=name)
@@ -56,7 +59,7 @@ def way(name: str, model: nn.Module, images: Tensor, draws: int) -> Callable:
     return lambda: predict(model, images, posterior)
 
 
-def _copies(model: nn.Module, images: Tensor, draws: int) -> Callable:
+def _copies(model: BayesianSegmentor, images: Tensor, draws: int) -> Callable:
     """The obvious way: K whole networks, their maps collected."""
     networks = [copy.deepcopy(model) for _ in range(draws)]
     metas = [dict(ori_shape=images.shape[2:], img_shape=images.shape[2:])]

@@ -4,14 +4,14 @@ import statistics
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Callable, Dict, List
+from typing import Any, Callable, Dict, List
 
 import torch
 from mmengine.registry import init_default_scope
 from mmseg.registry import MODELS
-from torch import nn
 
 from ..models.posteriors import DeterministicPosterior
+from ..models.segmentor import BayesianSegmentor
 from ..utils.console import progress
 from ..utils.files import atomic_write
 from .inference import seconds_of
@@ -68,7 +68,7 @@ def measure(name: str, args: argparse.Namespace) -> dict:
         trained_percent=100 * trained / total, **costs)
 
 
-def describe_norms(model: nn.Module) -> str:
+def describe_norms(model: BayesianSegmentor) -> str:
     """Such as "12/24 layer (12 inside a frozen text encoder)"."""
     report = model.conversion
     found = Counter(report.families.values())
@@ -79,10 +79,10 @@ def describe_norms(model: nn.Module) -> str:
     return f'{text} ({why})' if why else text
 
 
-def cost_ratios(model: nn.Module, args: argparse.Namespace) -> dict:
+def cost_ratios(model: BayesianSegmentor, args: argparse.Namespace) -> dict:
     """Median cost of all draws over that of one pass, taking turns."""
     images = torch.randn(1, 3, *args.size, device=args.device)
-    posteriors = {'one': DeterministicPosterior()}
+    posteriors: Dict[str, Any] = {'one': DeterministicPosterior()}
     for scope in SCOPES:
         try:
             posteriors[scope] = attached(model, args.draws, scope=scope)

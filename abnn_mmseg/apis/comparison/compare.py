@@ -50,7 +50,7 @@ def compare(cfg: Config,
     MMLogger.get_instance('comparison', log_level='WARNING')
     methods = choose_methods(cfg, only)
     rows: List[dict] = []
-    named = [] if cfg.get('test_sets') else None
+    named: Optional[List[str]] = [] if cfg.get('test_sets') else None
     for name, test_set in choose_test_sets(cfg, named).items():
         data = Data(name, test_set, images,
                     {**FIGURE, **cfg.get('figure', {})})

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from mmengine.dataset import pseudo_collate
 from mmengine.evaluator import Evaluator
-from torch import nn
 
 from ...engine.tester import grouped
 from ...models.posteriors import DeterministicPosterior
+from ...models.segmentor import BayesianSegmentor
 from ...utils.checkpoints import read_checkpoint
 from ...utils.console import progress
 from ...utils.files import atomic_path
@@ -29,7 +29,7 @@ class Evaluation:
     """All variants in one go: draws are shared, conclusions are their own.
 
     Args:
-        model (nn.Module): The method's segmentor.
+        model (BayesianSegmentor): The method's.
         variants (dict): Overrides of the segmentor's ``prediction`` and
             ``temperature``, by name.
         dataset (Dataset): Packs inputs with their ground truth.
@@ -40,7 +40,8 @@ class Evaluation:
         state_file (Path): Where unfinished work is kept.
     """
 
-    def __init__(self, model: nn.Module, variants: Dict[str, dict], dataset,
+    def __init__(self, model: BayesianSegmentor,
+                 variants: Dict[str, dict], dataset,
                  metrics: Sequence[dict], images: Sequence[int],
                  shown: Sequence[int], score: str, state_file: Path) -> None:
         self.model = model
@@ -202,7 +203,7 @@ def _restore(metric, state: dict) -> None:
 
 
 @contextmanager
-def _changed(model: nn.Module, changes: dict) -> Iterator[None]:
+def _changed(model: BayesianSegmentor, changes: dict) -> Iterator[None]:
     """For a while, some of the segmentor's settings are others."""
     before: Dict[str, Optional[object]] = {
         name: getattr(model, name) for name in changes}

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Dict, List, Optional
 
 from mmengine.config import Config
-from torch import nn
 
 from ...engine.hooks.cost_hook import KEY as TRAINING_SECONDS
 from ...engine.loading import BAYESIAN, bayesian_model_cfg, build_segmentor
 from ...engine.members import is_member_file, read_members
+from ...models.segmentor import BayesianSegmentor
 from ...utils.checkpoints import read_checkpoint
 
 
@@ -62,7 +62,7 @@ class Method:
             model.type = BAYESIAN.get(model.type, model.type)
             model.posterior = copy.deepcopy(self.posterior)
 
-    def build(self, device: Optional[str] = None) -> nn.Module:
+    def build(self, device: Optional[str] = None) -> BayesianSegmentor:
         """The segmentor, loaded."""
         return build_segmentor(self.cfg, self.checkpoints, device)
 
@@ -82,9 +82,10 @@ class Method:
         if base is None:
             base = self.training_seconds
         own = [training_seconds(path) for path in others]
+        known = [seconds for seconds in own if seconds is not None]
         return dict(
             base_seconds=base,
-            own_seconds=None if None in own else sum(own, 0.))
+            own_seconds=sum(known, 0.) if len(known) == len(own) else None)
 
     def disk_bytes(self) -> int:
         """Of all files that the method needs."""

@@ -1,7 +1,7 @@
 """Rows of a comparison as lines of a table; seeds as mean and spread."""
 import math
 import statistics
-from typing import Dict, Iterable, List, Optional, Sequence
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 NAMES = ('AUROC', 'AUPR', 'FPR95')
 PROTOCOLS = dict(pooled='', per_image=' img')
@@ -12,7 +12,7 @@ def with_groups(rows: Sequence[dict]) -> List[dict]:
 
     The spread is the standard deviation of a sample of n, i.e. over n - 1.
     """
-    groups: Dict[tuple, List[dict]] = {}
+    groups: Dict[Tuple[str, str, str], List[dict]] = {}
     for row in rows:
         if row['group']:
             key = row['group'], row['variant'], row['dataset']
@@ -92,4 +92,6 @@ def _cells(row: dict):
 
 
 def _text(value: Optional[float], digits: int, unit: float = 1) -> str:
-    return f'{value / unit:.{digits}f}' if _is_number(value) else '-'
+    if value is None or not _is_number(value):
+        return '-'
+    return f'{value / unit:.{digits}f}'

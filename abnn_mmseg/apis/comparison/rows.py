@@ -83,7 +83,8 @@ def _evaluate(method: Method, data: Data, keys: Dict[str, str], folder: Path,
     results = evaluation.run(f'{method.name} on {data.name}')
     for variant, key in keys.items():
         with atomic_path(folder / f'{key}.npz') as temporary:
-            np.savez_compressed(temporary, **evaluation.arrays())
+            np.savez_compressed(
+                temporary, **evaluation.arrays())  # type: ignore[arg-type]
         write_metrics(folder / f'{key}.json', dict(
             key=key, images=len(data.images), **results[variant]))
 

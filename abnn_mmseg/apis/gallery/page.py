@@ -93,7 +93,7 @@ def _colour_thumb(path, stats, scale, colormap):
     """Colour the grey thumbnail of an item, which it then no longer holds."""
     data = np.frombuffer(base64.b64decode(stats.pop('thumb')), np.uint8)
     low, high = stats.pop('range')
-    levels = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
+    levels = np.asarray(cv2.imdecode(data, cv2.IMREAD_UNCHANGED))
     values = low + (high - low) * levels.astype(np.float32) / 255
     picture = colourise(values, scale, colormap)
     path.parent.mkdir(parents=True, exist_ok=True)

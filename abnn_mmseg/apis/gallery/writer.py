@@ -46,7 +46,7 @@ class GalleryWriter(Writer):
     def __init__(self, settings: WriterSettings,
                  folder: Union[str, Path, None] = None) -> None:
         super().__init__(settings)
-        self.folder = Path(folder or settings.folder / 'gallery')
+        self.folder = Path(folder or self.folder / 'gallery')
         if not settings.overwrite and not settings.resume:
             refuse_existing(self.folder / 'index.html')
 
@@ -79,8 +79,9 @@ class GalleryWriter(Writer):
         side = self.settings.max_side
         planes = dict(prediction=result.prediction,
                       truth=result.ground_truth, anomaly=result.anomaly)
-        data = {key: _pack(_fit(byte_ids(ids, result.name), side))
-                for key, ids in planes.items() if ids is not None}
+        data: dict[str, Any] = {
+            key: _pack(_fit(byte_ids(ids, result.name), side))
+            for key, ids in planes.items() if ids is not None}
         data['height'], data['width'] = _fit(result.prediction, side).shape
         data['maps'] = {
             score: _pack_map(_fit(result.map(score), side))

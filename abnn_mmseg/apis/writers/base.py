@@ -20,7 +20,7 @@ class Writer:
 
     def __init__(self, settings: WriterSettings) -> None:
         self.settings = settings
-        self.folder = settings.folder
+        self.folder = Path(settings.folder)
 
     def paths(self, name: str) -> list[Path]:
         """All files of one image."""

@@ -2,6 +2,7 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import BoundedSemaphore
+from typing import Optional
 
 from abnn_mmseg.apis.result import MapResult
 
@@ -27,7 +28,7 @@ class ThreadedWriter:
         self.writers = list(writers)
         self._slots = BoundedSemaphore(workers + queue)
         self._pool = ThreadPoolExecutor(workers, 'map-writer')
-        self._error = None
+        self._error: Optional[Exception] = None
 
     def complete(self, name: str) -> bool:
         """Whether no writer has anything left to do for an image."""
