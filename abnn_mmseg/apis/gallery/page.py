@@ -96,9 +96,8 @@ def _colour_thumb(path, stats, scale, colormap):
     levels = np.asarray(cv2.imdecode(data, cv2.IMREAD_UNCHANGED))
     values = low + (high - low) * levels.astype(np.float32) / 255
     picture = colourise(values, scale, colormap)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(encode_picture('.jpg', picture[..., ::-1],
-                                    (cv2.IMWRITE_JPEG_QUALITY, 85)))
+    atomic_write(path, encode_picture('.jpg', picture[..., ::-1],
+                                      (cv2.IMWRITE_JPEG_QUALITY, 85)))
 
 
 def _plain(value):
