@@ -116,16 +116,27 @@ def child(work, folder, resume):
         work.run(folder, resume)
 
 
-def interrupted(work, folder, seconds, number, resume=False):
-    """Start, send a signal after some time; the exit code."""
+def start(work, folder, resume=False):
+    """A process that runs it."""
     process = multiprocessing.get_context('fork').Process(
         target=child, args=(work, folder, resume))
     process.start()
-    process.join(seconds)
+    return process
+
+
+def stop(process, number):
+    """Send a signal if there is somebody to hear it; the exit code."""
     if process.is_alive():
         os.kill(process.pid, number)
     process.join()
     return process.exitcode
+
+
+def interrupted(work, folder, seconds, number, resume=False):
+    """Start, send a signal after some time; the exit code."""
+    process = start(work, folder, resume)
+    process.join(seconds)
+    return stop(process, number)
 
 
 def disturb(work, kills, seed=0, number=signal.SIGKILL):
