@@ -141,9 +141,10 @@ def test_code_runs(scripts, world, monkeypatch):
     """One block of a page after the other, as one reads them."""
     monkeypatch.chdir(world.folder)
     names = dict(
-        cv2=cv2, torch=torch, image=torch.zeros(1, 32, 64, 3).byte(),
-        onnxruntime=pytest.importorskip('onnxruntime'))
+        cv2=cv2, torch=torch, image=torch.zeros(1, 32, 64, 3).byte())
     for code in scripts:
+        if 'onnxruntime' in code:
+            names['onnxruntime'] = pytest.importorskip('onnxruntime')
         world.provide(code)
         exec(compile(code, 'example', 'exec'), names)
 
