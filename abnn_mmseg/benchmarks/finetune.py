@@ -1,6 +1,5 @@
 """Cost of fine-tuning the norms only, against the whole network."""
 import argparse
-import multiprocessing
 import statistics
 import time
 from typing import Dict, List
@@ -15,7 +14,7 @@ from mmseg.structures import SegDataSample
 from ..engine.loading import bayesian_model_cfg
 from ..models.segmentor import BayesianSegmentor
 from ..utils.console import progress
-from .memory import peak_resident_mb
+from .memory import in_process, peak_resident_mb
 
 WAYS = ('norms', 'full')
 
@@ -34,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> dict:
     """Step time, memory and optimizer state of both ways, and ratios."""
     seconds = time_steps(args)
-    peak = {way: _in_process(peak_mb, args, way) for way in WAYS}
+    peak = {way: in_process(peak_mb, args, way) for way in WAYS}
     state = {way: optimizer_bytes(args, way) for way in WAYS}
     return dict(
         step_ratio=seconds['norms'] / seconds['full'],
@@ -111,8 +110,3 @@ def peak_mb(args: argparse.Namespace, way: str) -> float:
         return torch.cuda.max_memory_allocated(args.device) / 2**20
     return peak_resident_mb()
 
-
-def _in_process(function, *arguments):
-    context = multiprocessing.get_context('spawn')
-    with context.Pool(1) as pool:
-        return pool.apply(function, arguments)

@@ -1,6 +1,5 @@
 """Cost of K networks, as a ratio to one deterministic pass, and of memory."""
 import argparse
-import multiprocessing
 import statistics
 import time
 from typing import Callable, Dict, List, Optional
@@ -11,7 +10,7 @@ from torch import Tensor
 from ..models.segmentor import BayesianSegmentor
 from ..utils.console import progress
 from . import map_error
-from .memory import free_mb, peak_resident_mb
+from .memory import free_mb, in_process, peak_resident_mb
 from .networks import SCOPES, WAYS, attached, build, way
 
 MANY = 64
@@ -99,22 +98,13 @@ def peaks(args: argparse.Namespace) -> List[dict]:
     rows: Dict[int, dict] = {}
     for draws, name in progress(todo, 'Peak memory', len(todo)):
         row = rows.setdefault(draws, dict(draws=draws))
-        row[name] = peak_mb(args, name, draws)
+        row[name] = in_process(peak_mb, args, name, draws)
     return list(rows.values())
 
 
 def peak_mb(args: argparse.Namespace, name: str,
             draws: int) -> Optional[float]:
-    """Peak of one prediction, in a process of its own.
-
-    None if that many copies do not fit into memory.
-    """
-    context = multiprocessing.get_context('spawn')
-    with context.Pool(1) as pool:
-        return pool.apply(_peak, (args, name, draws))
-
-
-def _peak(args: argparse.Namespace, name: str, draws: int):
+    """Peak of one prediction; None if so many copies do not fit."""
     model = build(args.config, args.checkpoint, args.device)
     images = torch.randn(1, 3, *args.size, device=args.device)
     size = sum(p.nbytes for p in model.parameters()) / 2**20

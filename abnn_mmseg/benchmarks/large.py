@@ -1,6 +1,5 @@
 """Peak memory of large images, against their size and the draws."""
 import argparse
-import multiprocessing
 import tempfile
 import time
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 from ..apis import export_large
 from ..utils.console import progress
 from .export import make_inferencer
-from .memory import peak_resident_mb
+from .memory import in_process, peak_resident_mb
 
 # The demo's network at a quarter of its width: memory does not depend on how
 # long a window takes.
@@ -51,8 +50,8 @@ def run(args: argparse.Namespace) -> dict:
     sides = sorted(args.sides)
     cases = [(sides[0], draws) for draws in sorted(args.draws)]
     cases += [(side, cases[0][1]) for side in sides[1:]]
-    rows = [_in_process(args, side, draws) for side, draws in progress(
-        cases, 'Large images', len(cases))]
+    rows = [in_process(_measure, args, *case)
+            for case in progress(cases, 'Large images', len(cases))]
     by_draws, by_side = rows[:len(args.draws)], [
         rows[0], *rows[len(args.draws):]]
     return dict(
@@ -60,12 +59,6 @@ def run(args: argparse.Namespace) -> dict:
         memory_growth_side=by_side[-1]['used_mb'] / by_side[-2:][0]['used_mb'],
         tile=args.tile, crop=args.crop, stride=args.stride,
         device=args.device, rows=rows)
-
-
-def _in_process(args: argparse.Namespace, side: int, draws: int) -> dict:
-    context = multiprocessing.get_context('spawn')
-    with context.Pool(1) as pool:
-        return pool.apply(_measure, (args, side, draws))
 
 
 def _measure(args: argparse.Namespace, side: int,

@@ -4,7 +4,6 @@ Both ways get the same synthetic predictions and compute the same numbers.
 Each runs in a process of its own, so that peak memory is its own.
 """
 import argparse
-import multiprocessing
 import time
 from collections import defaultdict
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from contextlib import contextmanager
 import torch
 
 from . import naive_metrics as naive
-from .memory import free_mb, peak_resident_mb, reset_peak
+from .memory import free_mb, in_process, peak_resident_mb, reset_peak
 from .naive_metrics import SCORES
 
 # What the obvious way needs for a pixel: collected arrays, and the sorted
@@ -48,9 +47,9 @@ def run(args: argparse.Namespace) -> dict:
     few_images = max(5, round(args.pixels / size / 10))
     images = 10 * few_images
     naive_images = _naive_images(args, images, size)
-    few = _in_process(_run_metrics, args, few_images)
-    many = _in_process(_run_metrics, args, images)
-    obvious = _in_process(_run_naive, args, naive_images)
+    few = in_process(_run_metrics, args, few_images)
+    many = in_process(_run_metrics, args, images)
+    obvious = in_process(_run_naive, args, naive_images)
     naive_seconds = obvious['seconds'] * images / naive_images
     result = dict(
         speedup=naive_seconds / many['seconds'],
@@ -85,13 +84,6 @@ def _naive_images(args: argparse.Namespace, images: int, size: int) -> int:
         return min(images, max(1, round(args.naive_pixels / size)))
     allowed = int(free_mb() * 2**20 / NAIVE_BYTES_PER_PIXEL / size)
     return images if allowed >= images else max(1, min(allowed, images // 10))
-
-
-def _in_process(function, args: argparse.Namespace, images: int) -> dict:
-    context = multiprocessing.get_context('spawn')
-    with context.Pool(1) as pool:
-        pool.apply(torch.set_num_threads, (args.threads, ))
-        return pool.apply(function, (args, images))
 
 
 def _samples(args: argparse.Namespace, images: int):
@@ -161,6 +153,7 @@ def _run_metrics(args: argparse.Namespace, images: int) -> dict:
         CalibrationMetric,
         SelectiveMetric,
     )
+    torch.set_num_threads(args.threads)
     watch, values = _Stopwatch(), {}
     metrics = [AnomalyMetric(SCORES), CalibrationMetric(),
                SelectiveMetric()]
@@ -176,6 +169,7 @@ def _run_metrics(args: argparse.Namespace, images: int) -> dict:
 
 def _run_naive(args: argparse.Namespace, images: int) -> dict:
     """Collect arrays of all pixels; scikit-learn and numpy do the rest."""
+    torch.set_num_threads(args.threads)
     watch, values = _Stopwatch(), {}
     collected: dict[str, list] = defaultdict(list)
     per_image: dict[str, list] = defaultdict(list)

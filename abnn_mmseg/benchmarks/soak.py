@@ -6,12 +6,11 @@ with memory at the end.
 """
 import argparse
 import gc
-import multiprocessing
 import os
 import tempfile
 import threading
 from pathlib import Path
-from typing import Callable, Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional
 
 import numpy as np
 import torch
@@ -24,6 +23,7 @@ from ..apis import ABNNInferencer, export_maps
 from ..datasets.muad_sketch import make_muad_sketch
 from ..engine import train
 from ..engine.loading import bayesian_model_cfg
+from .memory import in_process
 
 COUNTS = dict(train=40, val=4, test_id=4, test_ood=4)
 ROOM = 1.05
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         make_muad_sketch(f'{folder}/data', COUNTS, workers=1)
         results: Dict[str, dict] = {
-            soak.__name__: _in_process(soak, args, folder)
+            soak.__name__: in_process(soak, args, folder)
             for soak in (soak_export, soak_training)}
     return dict(
         leaks=str(any(r['leaks'] for r in results.values())), **results)
@@ -160,21 +160,3 @@ def _small_images(folder: str, count: int) -> None:
         cv2.imwrite(f'{folder}/{number:06d}.png',
                     dice.integers(0, 255, (64, 96, 3), np.uint8))
 
-
-def _call(soak: Callable, args: argparse.Namespace, folder: str,
-          queue) -> None:
-    queue.put(soak(args, folder))
-
-
-def _in_process(soak: Callable, args: argparse.Namespace,
-                folder: str) -> dict:
-    """In a fresh process, so that one does not hide what the other keeps."""
-    context = multiprocessing.get_context('spawn')
-    queue = context.SimpleQueue()
-    process = context.Process(target=_call, args=(soak, args, folder, queue))
-    process.start()
-    process.join()
-    if process.exitcode:
-        raise RuntimeError(f'{soak.__name__} ended with code '
-                           f'{process.exitcode}; see its message above.')
-    return queue.get()
