@@ -76,7 +76,8 @@ def _measure(args: argparse.Namespace, side: int,
         export_large(inferencer, image, folder, tile=args.tile)
         peak = peak_resident_mb()
         return dict(
-            side=side, draws=draws, peak_mb=peak, used_mb=peak - idle,
+            side=side, draws=draws, peak_mb=peak,
+            used_mb=max(peak - idle, 1.),  # less is noise
             seconds=time.perf_counter() - start,
             # What one array of all class probabilities would take.
             probability_mb=4 * inferencer.model.num_classes * side**2 / 2**20)
