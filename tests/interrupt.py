@@ -2,7 +2,7 @@
 
     python tests/interrupt.py --kills 20
 
-For every kill: start in an empty folder, SIGKILL after a random time, check
+For every kill: start in an empty folder, SIGKILL after a random file, check
 that every file with a final name is whole, resume, and compare with a run
 that nobody disturbed: maps byte by byte, members tensor by tensor.
 """
@@ -98,10 +98,16 @@ class Export:
         return content
 
 
+def everything(folder):
+    """All files, also those that are being written."""
+    return [Path(at, name) for at, _, names in os.walk(folder)
+            for name in names]
+
+
 def visible(folder):
     """Files under their final names."""
-    return [path for path in Path(folder).rglob('*')
-            if path.is_file() and not path.name.startswith('.')]
+    return [path for path in everything(folder)
+            if not path.name.startswith('.')]
 
 
 def child(work, folder, resume):
@@ -132,31 +138,38 @@ def stop(process, number):
     return process.exitcode
 
 
-def interrupted(work, folder, seconds, number, resume=False):
-    """Start, send a signal after some time; the exit code."""
-    process = start(work, folder, resume)
+def interrupted(work, folder, moment, number):
+    """Start, send a signal once so many files are there; the exit code."""
+    files, seconds = moment
+    process = start(work, folder)
+    while process.is_alive() and len(everything(folder)) < files:
+        time.sleep(0.005)
     process.join(seconds)
     return stop(process, number)
+
+
+def undisturbed(work, folder, resume=False):
+    process = start(work, folder, resume)
+    process.join()
+    assert process.exitcode == 0, process.exitcode
 
 
 def disturb(work, kills, seed=0, number=signal.SIGKILL):
     """Interrupt that often; returns how many runs were really cut off."""
     dice, cut = random.Random(seed), 0
     with tempfile.TemporaryDirectory() as root:
-        start = time.monotonic()
-        code = interrupted(work, f'{root}/whole', 600, number)
-        seconds = time.monotonic() - start
-        assert code == 0, code
+        undisturbed(work, f'{root}/whole')
         work.reference = work.content(f'{root}/whole')
         assert work.reference
+        files = len(everything(f'{root}/whole'))
         for kill in range(kills):
             folder = f'{root}/{kill}'
-            code = interrupted(
-                work, folder, dice.uniform(0.1, 1) * seconds, number)
+            moment = dice.randrange(files), dice.uniform(0, 0.02)
+            code = interrupted(work, folder, moment, number)
             assert code in (0, -number, 130), code
             cut += code != 0
             work.check_whole(folder)
-            assert interrupted(work, folder, 600, number, resume=True) == 0
+            undisturbed(work, folder, resume=True)
             compare(work.content(folder), work.reference)
             hidden = [p for p in Path(folder).rglob('.*.tmp-*')]
             assert not hidden, hidden

@@ -2,7 +2,9 @@ import pickle
 from itertools import islice
 
 import numpy as np
+import pytest
 import torch
+from mmengine.dataset import InfiniteSampler
 from mmengine.registry import DATASETS as ENGINE_DATASETS
 from mmseg.registry import DATA_SAMPLERS, DATASETS
 from torch.utils.data import DataLoader
@@ -46,6 +48,9 @@ def test_workers_do_not_change_the_augmentations():
     assert torch.equal(rolls(loader()), rolls(loader(workers=2)))
 
 
+@pytest.mark.skipif(
+    not hasattr(InfiniteSampler, 'skip'),
+    reason='this mmengine draws and drops what was seen instead')
 def test_skipping_goes_on_with_the_augmentations():
     assert torch.equal(rolls(loader())[4:], rolls(loader(first=4), 4))
 
