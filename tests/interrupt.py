@@ -19,7 +19,8 @@ from pathlib import Path
 
 import cv2
 import torch
-from mmengine.registry import init_default_scope
+from mmengine.hooks import Hook
+from mmengine.registry import HOOKS, init_default_scope
 from sketches import abnn_config
 from toys import build, toy_config
 
@@ -32,15 +33,27 @@ from abnn_mmseg.utils.console import say_errors
 FORMATS = ('npy', 'npz', 'png16', 'csv', 'gallery')
 
 
+@HOOKS.register_module()
+class PauseHook(Hook):
+    """Waits after each iteration."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def after_train_iter(self, runner, *args, **kwargs):
+        time.sleep(self.seconds)
+
+
 class Training:
     """Two members of four iterations, a checkpoint every two."""
 
-    def __init__(self, sketch, base):
-        self.sketch, self.base = sketch, base
+    def __init__(self, sketch, base, pause=0):
+        self.sketch, self.base, self.pause = sketch, base, pause
 
     def run(self, folder, resume):
         cfg = abnn_config(self.sketch, folder, self.base)
         cfg.resume = resume
+        cfg.custom_hooks = [dict(type='PauseHook', seconds=self.pause)]
         cfg.val_dataloader = cfg.val_evaluator = cfg.val_cfg = None
         train(cfg, members=2)
 

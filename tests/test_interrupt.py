@@ -14,15 +14,16 @@ def test_a_killed_run_resumes_to_the_same_files(kind, sketch, base):
 
 
 def test_ctrl_c_ends_with_a_code_and_can_be_resumed(sketch, base, tmp_path):
-    work = Training(sketch, base)
+    work = Training(sketch, base, pause=1)
     process = start(work, tmp_path)
-    # From here on six of eight iterations are still to come.
+    # From here on six of eight iterations, of a second each, are to come.
     while not (tmp_path / 'member_0' / 'iter_2.pth').exists():
         assert process.is_alive()
         time.sleep(0.01)
     assert stop(process, signal.SIGINT) == 130
     assert not (tmp_path / 'members.pth').exists()
     work.check_whole(tmp_path)
+    work.pause = 0
     process = start(work, tmp_path, resume=True)
     process.join()
     assert process.exitcode == 0
