@@ -46,6 +46,9 @@ def work(rank, world_size, port, folder, images):
     metrics.append(run(images[0], collect_dir='collected'))
     with open(f'{rank}.json', 'w') as file:
         json.dump(metrics, file)
+    # Who ends first would abort the other, which still listens.
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
 
 
 def free_port():
