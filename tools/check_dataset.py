@@ -1,9 +1,7 @@
 """Count the images and labels of a config's datasets; find broken files."""
-import argparse
 import sys
 
 import mmengine
-from mmengine.config import Config, DictAction
 from mmseg.utils import register_all_modules
 from rich.console import Console
 from rich.markup import escape
@@ -13,12 +11,12 @@ from rich.table import Table
 import abnn_mmseg.datasets  # noqa: F401 - fills the registry
 from abnn_mmseg.datasets.check import check_config, check_dataset
 from abnn_mmseg.engine.test_sets import choose_test_sets
+from abnn_mmseg.utils.arguments import config_parser, read_config
 from abnn_mmseg.utils.console import say_errors
 
 
 def parse_args():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('config', help='any config with dataloaders')
+    parser = config_parser(__doc__, 'any config with dataloaders')
     parser.add_argument(
         '--split',
         nargs='+',
@@ -31,8 +29,6 @@ def parse_args():
         metavar='NAME',
         help="instead: names in the config's test_sets (none: all of them)")
     parser.add_argument('--json', help='also write the report to this file')
-    parser.add_argument(
-        '--cfg-options', nargs='+', action=DictAction, help='key=value ...')
     return parser.parse_args()
 
 
@@ -62,9 +58,7 @@ def label_table(report):
 def main():
     args = parse_args()
     register_all_modules()
-    cfg = Config.fromfile(args.config)
-    if args.cfg_options:
-        cfg.merge_from_dict(args.cfg_options)
+    cfg = read_config(args)
     console = Console()
     if args.datasets is None:
         reports = check_config(cfg, args.split, progress=track)

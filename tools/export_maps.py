@@ -1,18 +1,17 @@
 """Export predictions and uncertainty maps of images to files or a page."""
 import argparse
 
-from mmengine.config import Config, DictAction
 from mmengine.dist import is_main_process
 
 from abnn_mmseg.apis import ABNNInferencer, export_large, export_maps
 from abnn_mmseg.apis.formats import FORMATS
 from abnn_mmseg.engine.launch import join_processes
+from abnn_mmseg.utils.arguments import add_launcher, config_parser, read_config
 from abnn_mmseg.utils.console import say_errors
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('config', help='config file')
+    parser = config_parser(__doc__)
     parser.add_argument('checkpoint', help='base or full checkpoint')
     parser.add_argument(
         'input', help='image, folder, glob or video; or test, val, train: '
@@ -48,20 +47,13 @@ def parse_args() -> argparse.Namespace:
     existing.add_argument(
         '--overwrite', action='store_true', help='replace what exists')
     parser.add_argument('--device', help='such as cpu or cuda:0')
-    parser.add_argument(
-        '--cfg-options', nargs='+', action=DictAction,
-        help='override settings, key=value')
-    parser.add_argument(
-        '--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'],
-        default='none', help='job launcher')
+    add_launcher(parser)
     return parser.parse_args()
 
 
 def main() -> None:
     args = parse_args()
-    cfg = Config.fromfile(args.config)
-    cfg.merge_from_dict(args.cfg_options or {})
-    cfg.launcher = args.launcher
+    cfg = read_config(args)
     join_processes(cfg)
     inferencer = ABNNInferencer(
         cfg, args.checkpoint, args.members, args.device, args.scores)

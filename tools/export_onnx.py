@@ -6,17 +6,16 @@ import argparse
 from pathlib import Path
 
 import torch
-from mmengine.config import Config, DictAction
 
 from abnn_mmseg.apis import ABNNInferencer
 from abnn_mmseg.apis.onnx import export_program, save_onnx
+from abnn_mmseg.utils.arguments import config_parser, read_config
 from abnn_mmseg.utils.console import print_table, say_errors
 from abnn_mmseg.utils.files import atomic_path
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('config', help='config file')
+    parser = config_parser(__doc__)
     parser.add_argument('checkpoint', help='base or full checkpoint')
     parser.add_argument('out', help='file to write, .onnx or .pt2')
     parser.add_argument(
@@ -31,9 +30,6 @@ def parse_args() -> argparse.Namespace:
         'all); fewer need less memory and make a larger graph')
     parser.add_argument(
         '--overwrite', action='store_true', help='replace what exists')
-    parser.add_argument(
-        '--cfg-options', nargs='+', action=DictAction,
-        help='override settings, key=value')
     return parser.parse_args()
 
 
@@ -44,8 +40,7 @@ def main() -> None:
     if Path(args.out).exists() and not args.overwrite:
         raise FileExistsError(f'{args.out} exists; add --overwrite to replace '
                               'it, or choose another name.')
-    cfg = Config.fromfile(args.config)
-    cfg.merge_from_dict(args.cfg_options or {})
+    cfg = read_config(args)
     inferencer = ABNNInferencer(
         cfg, args.checkpoint, args.members, 'cpu', args.scores)
     model = inferencer.model

@@ -1,15 +1,13 @@
 """Choose ABNN's settings on validation images; every trial is logged."""
 import argparse
 
-from mmengine.config import DictAction
-
 from abnn_mmseg.apis.search import Search, ranking
+from abnn_mmseg.utils.arguments import config_parser
 from abnn_mmseg.utils.console import print_table, say_errors
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('config', help='config with search')
+    parser = config_parser(__doc__, 'config with search')
     parser.add_argument('--log', required=True, help='JSON lines of trials')
     parser.add_argument(
         '--images', type=int, help='so many of val, evenly spread')
@@ -19,9 +17,6 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--top', type=int, default=25, help='lines of the table')
     parser.add_argument('--device', help='such as cpu or cuda:0')
-    parser.add_argument(
-        '--cfg-options', nargs='+', action=DictAction,
-        help='override settings, key=value')
     return parser.parse_args()
 
 

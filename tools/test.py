@@ -1,17 +1,14 @@
 """Test a base network, or a base with its members, on one or more datasets."""
 import argparse
-from pathlib import Path
-
-from mmengine.config import Config, DictAction
 
 from abnn_mmseg.engine.amp import DTYPES, default_dtype, test_with_amp
 from abnn_mmseg.engine.tester import labelled, tables, test, test_all
+from abnn_mmseg.utils.arguments import add_launcher, config_parser, read_config
 from abnn_mmseg.utils.console import print_table, say_errors
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('config', help='config file')
+    parser = config_parser(__doc__)
     parser.add_argument(
         'checkpoint', nargs='+',
         help='base checkpoint and member files, or one full checkpoint')
@@ -27,23 +24,13 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--amp', nargs='?', const=default_dtype(), choices=DTYPES,
         help='mixed precision (%(const)s)')
-    parser.add_argument(
-        '--cfg-options', nargs='+', action=DictAction,
-        help='override settings, key=value')
-    parser.add_argument(
-        '--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'],
-        default='none', help='job launcher')
-    parser.add_argument('--local_rank', '--local-rank', type=int, default=0)
+    add_launcher(parser)
     return parser.parse_args()
 
 
 def main() -> None:
     args = parse_args()
-    cfg = Config.fromfile(args.config)
-    cfg.merge_from_dict(args.cfg_options or {})
-    cfg.launcher = args.launcher
-    cfg.work_dir = args.work_dir or cfg.get(
-        'work_dir') or f'work_dirs/{Path(args.config).stem}'
+    cfg = read_config(args)
     if args.amp:
         test_with_amp(cfg, args.amp)
     plots = f'{cfg.work_dir}/plots'

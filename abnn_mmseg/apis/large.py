@@ -15,6 +15,7 @@ from mmengine.dist import all_reduce, get_dist_info
 from mmseg.structures import SegDataSample
 from numpy.typing import DTypeLike
 
+from ..models.windows import window_slices
 from ..utils.console import progress
 from ..utils.files import atomic_path
 from .export import Export
@@ -209,23 +210,16 @@ def _spans(size: int, side: int, crop: int,
            stride: int) -> List[Tuple[slice, slice]]:
     """Stretches of one axis, and what the windows that touch them see.
 
-    Windows start at the multiples of the stride; the last one ends with the
-    image. So those of a stretch lie in what it sees as the windows of an
-    image of that size would.
+    All windows but the last start at multiples of the stride, so those of a
+    stretch lie in what it sees as the windows of an image of that size would.
     """
-    last = max(size - crop + stride - 1, 0) // stride
+    windows = window_slices(size, crop, stride)
     spans = []
     for start in range(0, size, side):
         stop = min(start + side, size)
-        first = max(0, (start - crop) // stride + 1)
-        final = min(last, (stop - 1) // stride)
-        # The last window is shifted back and may touch more than it would.
-        if final < last and stop > size - crop:
-            final = last
-        first = min(first, last)
-        begin = first * stride if first < last else max(size - crop, 0)
-        end = size if final == last else final * stride + crop
-        spans.append((slice(start, stop), slice(begin, end)))
+        touching = [w for w in windows if w.start < stop and w.stop > start]
+        spans.append((slice(start, stop),
+                      slice(touching[0].start, touching[-1].stop)))
     return spans
 
 

@@ -12,13 +12,10 @@ import cv2
 import numpy as np
 import torch
 from mmengine.config import Config
-from mmengine.registry import init_default_scope
-from mmseg.registry import MODELS
-from torch import nn
 
 from ..apis import ABNNInferencer, Frames, export_maps
 from ..apis.formats import FORMATS
-from ..engine.loading import bayesian_model_cfg
+from .networks import build
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,18 +89,8 @@ def make_inferencer(args: argparse.Namespace, folder: str,
     checkpoint = args.checkpoint
     if checkpoint is None:
         checkpoint = str(Path(folder) / 'random.pth')
-        torch.save(dict(state_dict=_random_model(cfg).state_dict()),
-                   checkpoint)
+        torch.save(dict(state_dict=build(cfg).state_dict()), checkpoint)
     return ABNNInferencer(cfg, checkpoint, device=args.device)
-
-
-def _random_model(cfg: Config) -> nn.Module:
-    init_default_scope('mmseg')
-    torch.manual_seed(0)
-    model = MODELS.build(bayesian_model_cfg(cfg))
-    # A classifier of all but zero weights would make all maps alike.
-    nn.init.normal_(model.decode_head.conv_seg.weight, std=1.)
-    return model
 
 
 def write_images(folder: Path, count: int, size) -> Path:

@@ -1,6 +1,6 @@
 """The networks that are measured, and how they predict."""
 import copy
-from typing import Callable, Dict, Optional
+from typing import Callable, Dict, Optional, Union
 
 import torch
 from mmengine.config import Config
@@ -18,13 +18,15 @@ SCOPES = ('all', 'decode_head', 'late')
 WAYS = SCOPES + ('element', 'copies')
 
 
-def build(config: str, checkpoint: Optional[str],
-          device: str) -> BayesianSegmentor:
+def build(config: Union[str, Config],
+          checkpoint: Optional[str] = None,
+          device: str = 'cpu') -> BayesianSegmentor:
     """The segmentor; random weights if there is no checkpoint."""
     init_default_scope('mmseg')
     torch.manual_seed(0)
-    cfg = bayesian_model_cfg(Config.fromfile(config))
-    model = MODELS.build(cfg).to(device).eval()
+    if isinstance(config, str):
+        config = Config.fromfile(config)
+    model = MODELS.build(bayesian_model_cfg(config)).to(device).eval()
     if checkpoint:
         load_base(model, checkpoint)
     else:

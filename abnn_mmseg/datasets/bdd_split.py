@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Optional
 
-import mmengine
 import numpy as np
 
+from ..utils.files import atomic_write
 from .bdd_anomaly import HELD_OUT, bdd_protocol, split_folder
 from .pairs import files_by_stem, match_pairs
 from .protocol import OOD
@@ -87,9 +87,7 @@ def write_lists(splits: dict[str, list[str]],
                 held_out: Sequence[str] = HELD_OUT) -> str:
     """Write one text file a split where ``BDDAnomalyDataset`` looks."""
     folder = osp.join(data_root, split_folder(held_out))
-    mmengine.mkdir_or_exist(folder)
     for split, stems in splits.items():
-        with open(osp.join(folder, f'{split}.txt'), 'w',
-                  encoding='utf-8') as file:
-            file.writelines(f'{stem}\n' for stem in stems)
+        atomic_write(osp.join(folder, f'{split}.txt'),
+                     ''.join(f'{stem}\n' for stem in stems))
     return folder

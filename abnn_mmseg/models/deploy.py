@@ -68,7 +68,7 @@ class DeployedSegmentor(nn.Module):
         return (self._tempered(centre.probability), *maps.values())
 
     def _tempered(self, probability: Tensor) -> Tensor:
-        temperature = self.model._temperature()
+        temperature = self.model.current_temperature()
         if temperature != 1:
             tiny = torch.finfo(torch.float32).tiny
             probability = temper(

@@ -1,6 +1,6 @@
 """Segmentors whose predictions carry per-pixel uncertainty."""
 from functools import partial
-from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+from typing import Callable, List, Optional, Sequence, Union
 
 import torch
 from mmengine.structures import PixelData
@@ -26,6 +26,7 @@ from ..utils.choices import one_of
 from .bnl import bayesian_layers
 from .convert import check_norm_types, convert_norms
 from .posteriors.memory import memory_hint
+from .windows import Window, crop, make_windows, stitch
 
 PREDICTIONS = ('posterior_mean', 'centre')
 RESOLUTIONS = ('full', 'decoder')
@@ -164,7 +165,7 @@ class BayesianSegmentor(BaseSegmentor):
             # A sigmoid head's seg_logits are probabilities already.
             statistics.update(
                 (logits.logit() if self.out_channels == 1 else logits)[None])
-            if self._temperature() != 1:
+            if self.current_temperature() != 1:
                 self._set_prediction(sample, statistics.probability)
             self._set_uncertainty(sample, statistics, lambda maps: maps)
         return data_samples
@@ -177,8 +178,8 @@ class BayesianSegmentor(BaseSegmentor):
         forward = partial(self._logits, metas)
         tolerance = getattr(self.posterior, 'tolerance', None)
         active = list(range(len(metas)))
-        for network in networks(forward, _crop(inputs, windows[0])):
-            logits = _stitch(network, inputs, windows)
+        for network in networks(forward, crop(inputs, windows[0])):
+            logits = stitch(network, inputs, windows)
             for i in active:
                 restored = self._restore(logits[:, i], metas[i])
                 statistics[i].update(self._to_logits(restored))
@@ -212,16 +213,13 @@ class BayesianSegmentor(BaseSegmentor):
     def _slides(self) -> bool:
         return (self.test_cfg or {}).get('mode', 'whole') == 'slide'
 
-    def _windows(self, inputs: Tensor) -> List[Tuple[slice, slice]]:
+    def _windows(self, inputs: Tensor) -> List[Window]:
         """The windows of ``test_cfg``, as mmseg's slide inference has."""
-        height, width = inputs.shape[2:]
+        size = tuple(inputs.shape[2:])
         if not self._slides():
-            return [(slice(0, height), slice(0, width))]
-        rows, columns = (
-            _window_slices(*sizes)
-            for sizes in zip((height, width), self.test_cfg.crop_size,
-                             self.test_cfg.stride))
-        return [(row, column) for row in rows for column in columns]
+            return make_windows(size, size, size)
+        return make_windows(
+            size, self.test_cfg.crop_size, self.test_cfg.stride)
 
     def _restore(self, logits: Tensor, meta: dict) -> Tensor:
         if self.resolution == 'decoder':
@@ -253,12 +251,12 @@ class BayesianSegmentor(BaseSegmentor):
     def _set_prediction(self, sample: SegDataSample,
                         probability: Tensor) -> None:
         logits = probability.clamp_min(torch.finfo(torch.float32).tiny).log()
-        logits = temper(logits, self._temperature())
+        logits = temper(logits, self.current_temperature())
         if self.out_channels == 1:
             foreground = probability[1:]
             labels = (foreground > self.decode_head.threshold).to(logits)
             # mmseg keeps the probability of a sigmoid head.
-            logits = (foreground if self._temperature() == 1 else
+            logits = (foreground if self.current_temperature() == 1 else
                       logits[1:].exp())
         else:
             labels = probability.argmax(0, keepdim=True)
@@ -267,7 +265,8 @@ class BayesianSegmentor(BaseSegmentor):
                 seg_logits=PixelData(data=logits),
                 pred_sem_seg=PixelData(data=labels)))
 
-    def _temperature(self) -> float:
+    def current_temperature(self) -> float:
+        """The number that ``temperature`` stands for."""
         if not isinstance(self.temperature, str):
             return self.temperature
         known = getattr(self.posterior, 'temperatures', {})
@@ -323,29 +322,3 @@ def _samples(inputs: Tensor) -> List[SegDataSample]:
     shape = inputs.shape[2:]
     meta = dict(ori_shape=shape, img_shape=shape, pad_shape=shape)
     return [SegDataSample(metainfo=meta) for _ in inputs]
-
-
-def _window_slices(size: int, crop: int, stride: int) -> List[slice]:
-    count = max(size - crop + stride - 1, 0) // stride + 1
-    ends = [min(i * stride + crop, size) for i in range(count)]
-    return [slice(max(end - crop, 0), end) for end in ends]
-
-
-def _crop(images: Tensor, window: Tuple[slice, slice]) -> Tensor:
-    return images[:, :, window[0], window[1]]
-
-
-def _stitch(network, images: Tensor,
-            windows: List[Tuple[slice, slice]]) -> Tensor:
-    """Logits of a whole image: the mean over the windows that see a pixel."""
-    if len(windows) == 1:
-        return network(images)
-    total: Any = None
-    count = images.new_zeros(images.shape[2:])
-    for window in windows:
-        logits = network(_crop(images, window))
-        if total is None:
-            total = logits.new_zeros(logits.shape[:-2] + images.shape[2:])
-        total[(..., *window)] += logits
-        count[window] += 1
-    return total / count

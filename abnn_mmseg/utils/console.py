@@ -60,11 +60,13 @@ def say_errors():
     """
     try:
         yield
-    except KeyboardInterrupt:
-        print('\nInterrupted; run again to go on, with --resume where a tool '
-              'has it.', file=sys.stderr)
-        sys.exit(130)
-    except MISTAKES as error:
+    except BaseException as error:
+        if _interrupted(error):
+            print('\nInterrupted; run again to go on, with --resume where a '
+                  'tool has it.', file=sys.stderr)
+            sys.exit(130)
+        if not isinstance(error, MISTAKES):
+            raise
         # mmengine asserts what users have to write, with a sentence; an
         # assertion without one is a mistake of ours.
         ours = isinstance(error, AssertionError) and not error.args
@@ -78,6 +80,16 @@ def say_errors():
             text = f'the config is no Python: {error}'
         print(f'\n{type(error).__name__}: {text}', file=sys.stderr)
         sys.exit(1)
+
+
+def _interrupted(error: Optional[BaseException]) -> bool:
+    """Whether Ctrl-C is behind it: mmengine calls a config that could not be
+    formatted a syntax error, whatever the reason."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__context__
+    return False
 
 
 def progress(items: Iterable, title: str, total: int) -> Iterator:

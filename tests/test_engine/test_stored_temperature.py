@@ -56,7 +56,7 @@ def test_the_temperature_is_fitted_stored_and_used(members):
     for prediction in values:
         cfg.model.update(temperature='members', prediction=prediction)
         loaded = build_segmentor(cfg, path)
-        assert loaded._temperature() == values[prediction]
+        assert loaded.current_temperature() == values[prediction]
     images = torch.randn(1, 3, 32, 64)
     with torch.no_grad():
         hot = loaded.predict(images)[0]

@@ -192,26 +192,27 @@ class BNLPosterior(ForkingPosterior):
     def _bank_networks(self, bank: Bank, forward: Forward,
                        inputs: Tensor) -> Iterator[Networks]:
         return self.forked(
-            partial(self._run, forward), _slice(bank, slice(None)),
+            partial(self.run, forward), slice_bank(bank, slice(None)),
             [self.layers[name] for name in bank], inputs)
 
     def _element_networks(self, forward: Forward) -> Iterator[Networks]:
         """Fresh noise in every pixel of every layer, one pass a draw."""
         bank = self.build(None)
-        run = partial(self._run, forward, noise='element')
+        run = partial(self.run, forward, noise='element')
         for k in range(len(self)):
             m = k // self.draws_per_member
             member = self.members[m] if self.members else {}
             chunk = {
                 name: (*affine, _tensors_of(self.layers[name], name,
                                             member).get('bias'))
-                for name, affine in _slice(bank, m).items()
+                for name, affine in slice_bank(bank, m).items()
             }
             with _seeded(self.seed + k, self.model):
                 yield partial(run_one, run, chunk)
 
-    def _run(self, forward: Forward, chunk: Dict[str, tuple], images: Tensor,
-             **state) -> Tensor:
+    def run(self, forward: Forward, chunk: Dict[str, tuple], images: Tensor,
+            **state) -> Tensor:
+        """The logits of the chunk's network."""
         with self._installed(chunk, **state):
             return forward(images)
 
@@ -252,7 +253,7 @@ def _differs(layer: BayesianNorm, name: str,
         if value.is_floating_point())
 
 
-def _slice(bank: Bank, which) -> Dict[str, tuple]:
+def slice_bank(bank: Bank, which) -> Dict[str, tuple]:
     """Scale and shift of one network, or of several, by layer."""
     return {
         name: (network.scale[which], network.shift[which])

@@ -76,10 +76,11 @@ class ForkingPosterior(Posterior):
                     yield partial(run_one, run, value)
                 else:
                     value = _slice(values, slice(start, stop))
-                    yield partial(self._run_many, run, value, trunk)
+                    yield partial(self.run_many, run, value, trunk)
 
-    def _run_many(self, run: Callable, values: Any, trunk: SharedTrunk,
-                  images: Tensor) -> Tensor:
+    def run_many(self, run: Callable, values: Any, trunk: SharedTrunk,
+                 images: Tensor) -> Tensor:
+        """The logits of several networks, at once or one by one."""
         count = len(tree_leaves(values)[0])
         start = trunk.mark()
         if not (self.one_by_one or _loses_autocast(images)):

@@ -10,7 +10,7 @@ from typing import Callable, Iterator, Set
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from .bank import Bank, BNLPosterior, _slice
+from .bank import Bank, BNLPosterior, slice_bank
 from .base import Forward
 from .sharing import SharedTrunk
 
@@ -41,9 +41,9 @@ class BankRows:
     def _learn(self, example: Tensor) -> Set[tuple]:
         """Calls of modules that lie before every fork."""
         with self.trunk.one_pass():
-            self.posterior._run_many(
-                partial(self.posterior._run, self.forward),
-                _slice(self.bank, slice(0, 1)), self.trunk, example)
+            self.posterior.run_many(
+                partial(self.posterior.run, self.forward),
+                slice_bank(self.bank, slice(0, 1)), self.trunk, example)
         return self.trunk.shared()
 
     def logits(self, image: Tensor) -> Iterator[Tensor]:
@@ -52,9 +52,9 @@ class BankRows:
         memory: dict = {}
         for start in range(0, count, self.draws_per_pass):
             rows = min(self.draws_per_pass, count - start)
-            chunk = _slice(self.bank, slice(start, start + rows))
+            chunk = slice_bank(self.bank, slice(start, start + rows))
             with self.trunk.wrapped(self._sharing(memory, rows)):
-                logits = self.posterior._run(
+                logits = self.posterior.run(
                     self.forward, chunk, _repeat(rows, image))
             yield logits[:, None]
 

@@ -1,0 +1,43 @@
+"""Sliding windows over an image, as mmseg's slide inference has them."""
+from typing import Callable, List, Optional, Tuple
+
+from torch import Tensor
+
+Window = Tuple[slice, slice]
+
+
+def make_windows(size: Tuple[int, ...], crop_size: Tuple[int, ...],
+                 stride: Tuple[int, ...]) -> List[Window]:
+    """Rows and columns of all windows, row by row."""
+    rows, columns = (window_slices(*sizes)
+                     for sizes in zip(size, crop_size, stride))
+    return [(row, column) for row in rows for column in columns]
+
+
+def window_slices(size: int, crop_size: int, stride: int) -> List[slice]:
+    """The windows along one axis; the last is shifted back to its end."""
+    count = max(size - crop_size + stride - 1, 0) // stride + 1
+    ends = [min(i * stride + crop_size, size) for i in range(count)]
+    return [slice(max(end - crop_size, 0), end) for end in ends]
+
+
+def crop(images: Tensor, window: Window) -> Tensor:
+    """What a window sees."""
+    return images[(..., *window)]
+
+
+def stitch(network: Callable[[Tensor], Tensor], images: Tensor,
+           windows: List[Window]) -> Tensor:
+    """Logits of a whole image: the mean over the windows that see a pixel."""
+    if len(windows) == 1:
+        return network(images)
+    total: Optional[Tensor] = None
+    count = images.new_zeros(images.shape[2:])
+    for window in windows:
+        logits = network(crop(images, window))
+        if total is None:
+            total = logits.new_zeros(logits.shape[:-2] + images.shape[2:])
+        total[(..., *window)] += logits
+        count[window] += 1
+    assert total is not None
+    return total / count
