@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--size', type=int, nargs=2, default=(512, 1024),
                         metavar=('HEIGHT', 'WIDTH'))
     parser.add_argument('--draws', type=int, default=8)
-    parser.add_argument('--images', type=int, default=8)
+    parser.add_argument('--images', type=int, default=16)
     parser.add_argument('--repeats', type=int, default=3)
     parser.add_argument(
         '--format', nargs='+', default=['npy', 'overlay', 'csv', 'gallery'],

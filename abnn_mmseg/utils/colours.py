@@ -23,7 +23,8 @@ def colourise(values, scale, colormap='inferno') -> np.ndarray:
     """A map as RGB; values outside ``scale`` get the colour of its end."""
     low, high = scale
     steps = (np.nan_to_num(values, nan=high) - low) * (255 / (high - low))
-    return colour_table(colormap)[np.clip(steps, 0, 255).astype(np.uint8)]
+    levels = np.clip(steps, 0, 255).astype(np.uint8)
+    return cv2.applyColorMap(levels, colour_table(colormap)[:, None])
 
 
 def palette_table(palette, num_classes: int = 0) -> np.ndarray:

@@ -1,10 +1,10 @@
 """Write in threads while the network works on the next image."""
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from threading import BoundedSemaphore
 from typing import Optional
 
 from abnn_mmseg.apis.result import MapResult
+from abnn_mmseg.utils.threads import background_pool
 
 from .base import Writer
 
@@ -27,7 +27,7 @@ class ThreadedWriter:
                  queue: int = 8) -> None:
         self.writers = list(writers)
         self._slots = BoundedSemaphore(workers + queue)
-        self._pool = ThreadPoolExecutor(workers, 'map-writer')
+        self._pool = background_pool(workers, 'map-writer')
         self._error: Optional[Exception] = None
 
     def complete(self, name: str) -> bool:
