@@ -128,6 +128,8 @@ def child(work, folder, resume):
     with open(os.devnull, 'w') as null:
         os.dup2(null.fileno(), 1)
         os.dup2(null.fileno(), 2)
+    # A shell starts what runs in the background deaf to Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # Threads of the parent do not exist here.
     cv2.setNumThreads(0)
     torch.set_num_threads(1)

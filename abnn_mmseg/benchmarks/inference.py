@@ -2,7 +2,7 @@
 import argparse
 import statistics
 import time
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, List, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -37,14 +37,13 @@ def run(args: argparse.Namespace) -> dict:
     model = build(args.config, args.checkpoint, args.device)
     images = torch.randn(1, 3, *args.size, device=args.device)
     with torch.no_grad():
-        seconds = time_all(model, images, args.draws, args.repeats)
-        one = seconds.pop('deterministic')
+        one, ratios = time_all(model, images, args.draws, args.repeats)
         costs = cost_curve(model, images)
     result = dict(
         height=args.size[0], width=args.size[1], draws=args.draws,
         threads=torch.get_num_threads(), device=args.device,
         deterministic_s=one,
-        **{f'ratio_{name}': value / one for name, value in seconds.items()})
+        **{f'ratio_{name}': ratio for name, ratio in ratios.items()})
     del model
     memory = peaks(args)
     for row in memory:
@@ -58,16 +57,25 @@ def run(args: argparse.Namespace) -> dict:
 
 
 def time_all(model: BayesianSegmentor, images: Tensor, draws: int,
-             repeats: int) -> Dict[str, float]:
-    """Median seconds of each way, the ways taking turns."""
-    ways = {name: way(name, model, images, draws)
-            for name in ('deterministic', *WAYS)}
-    times: Dict[str, List[float]] = {name: [] for name in ways}
-    ways['deterministic']()
+             repeats: int) -> Tuple[float, Dict[str, float]]:
+    """Seconds of a deterministic pass, and each way's ratio to it.
+
+    Medians. The ways take turns, and each is measured against the passes just
+    before and after it: the speed of a machine that others use drifts.
+    """
+    one = way('deterministic', model, images, 1)
+    ways = {name: way(name, model, images, draws) for name in WAYS}
+    ratios: Dict[str, List[float]] = {name: [] for name in WAYS}
+    one()
+    passes = [seconds_of(one, images.device)]
     for _ in progress(range(repeats), 'Inference', repeats):
         for name, function in ways.items():
-            times[name].append(seconds_of(function, images.device))
-    return {name: statistics.median(t) for name, t in times.items()}
+            spent = seconds_of(function, images.device)
+            passes.append(seconds_of(one, images.device))
+            ratios[name].append(spent / statistics.mean(passes[-2:]))
+    return statistics.median(passes), {
+        name: statistics.median(values) for name, values in ratios.items()
+    }
 
 
 def cost_curve(model: BayesianSegmentor, images: Tensor) -> List[dict]:

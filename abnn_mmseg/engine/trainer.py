@@ -1,6 +1,5 @@
 """Train the M members of a config, one after the other, from one base."""
 import copy
-import time
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
@@ -22,7 +21,7 @@ from ..models.posteriors import DeterministicPosterior
 from ..utils.checkpoints import read_checkpoint, read_state_dict, safe_globals
 from ..utils.files import sweep
 from .amp import amp_on_cpu
-from .hooks import ProgressHook
+from .hooks import CostHook, ProgressHook
 from .hooks.member_hook import only_norms
 from .launch import join_on_cpu
 from .members import (
@@ -139,16 +138,17 @@ class MemberTrainer:
         runner = self._runner(number)
         runner.register_hook(
             ProgressHook(self.numbers.index(number), len(self.numbers)))
-        start = time.monotonic()
+        cost = CostHook()
+        runner.register_hook(cost)
         try:
             runner.train()
         finally:
             close_log(runner)
-        seconds = time.monotonic() - start
         barrier()
         state, meta = self._chosen(runner)
         meta.update(
-            member=number, seed=self.seed + number, seconds=round(seconds, 1))
+            member=number, seed=self.seed + number,
+            seconds=round(cost.seconds, 1))
         if self._validates():
             meta['metrics'] = self._score([state])
         if is_main_process():
