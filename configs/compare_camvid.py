@@ -53,6 +53,8 @@ methods = [
         group='ABNN',
         config=abnn,
         checkpoints=[trained[0], members[seed]],
+        # Other members and other draws: the spread is that of both.
+        options={'model.posterior.seed': seed},
         variants={
             'posterior mean': dict(),
             'centre': dict(prediction='centre'),
