@@ -54,6 +54,7 @@ setup(
             'mypy>=1.10',
             'ruff>=0.5',
             'scikit-learn>=1.2',  # the reference of the metrics' tests
+            'selenium>=4.10',  # the page's tests, where Chromium is installed
             'matplotlib>=3.6',
             'h5py>=3.8',
             'tensorboard>=2.10',  # a backend of the visualizer's tests
