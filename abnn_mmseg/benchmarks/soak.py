@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> dict:
             soak.__name__: in_process(soak, args, folder)
             for soak in (soak_export, soak_training)}
     return dict(
-        leaks=str(any(r['leaks'] for r in results.values())), **results)
+        leaks=any(r['leaks'] for r in results.values()), **results)
 
 
 def soak_export(args: argparse.Namespace, folder: str) -> dict:

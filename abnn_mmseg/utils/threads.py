@@ -20,7 +20,9 @@ def _step_back() -> None:
     # encodes a picture makes all threads of a layer wait for the slowest.
     if sys.platform == 'linux':
         thread = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, thread, 10)
+        # To raise the priority of a process that was started low is refused.
+        own = os.getpriority(os.PRIO_PROCESS, thread)
+        os.setpriority(os.PRIO_PROCESS, thread, max(own, 10))
 
 
 def run_ahead(jobs: Iterable[Callable[[], T]], depth: int = 4,
