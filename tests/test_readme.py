@@ -1,8 +1,12 @@
-"""What the tables of the README name exists."""
+"""What the tables of the README name exists and was measured."""
+import json
 import re
 from pathlib import Path
 
-README = (Path(__file__).resolve().parents[1] / 'README.md').read_text()
+from abnn_mmseg.apis.comparison.report import lines
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / 'README.md').read_text()
 
 
 def test_every_option_of_the_tables_exists():
@@ -19,3 +23,18 @@ def test_every_option_of_the_tables_exists():
         named |= set(re.findall(r'`([a-z_]+)`', row))
     assert len(named) > 12
     assert named <= known, named - known
+
+
+def test_the_methods_side_by_side_are_those_of_the_comparison():
+    header, *table = table_with('| method | mIoU |')
+    rows = json.loads((ROOT / 'docs/benchmarks/camvid.json').read_text())
+    measured = lines([row for row in rows['rows'] if not row['group']],
+                     ['entropy'])
+    assert table == [[line[name] for name in header] for line in measured]
+
+
+def table_with(start):
+    """The cells of the README's table whose header begins so."""
+    block = README[README.index(start):].split('\n\n')[0].splitlines()
+    return [[cell.strip() for cell in line.strip('|').split('|')]
+            for line in [block[0], *block[2:]]]

@@ -112,13 +112,15 @@ def main() -> None:
         if args.command == 'temperature':
             rows = fit_on(cfg, model, args.images)
             store(args.file, 'temperatures', {
-                row['prediction']: row['temperature'] for row in rows})
+                row['prediction']: row['temperature'] for row in rows
+            }, model.posterior.noise_settings)
             print_table('Temperature, and NLL before and after', rows)
         else:
             rows = choose_thresholds(cfg, model, args.target_fpr,
                                      args.target_tpr, args.images)
             store(args.file, 'thresholds', {
-                row['score']: row['threshold'] for row in rows})
+                row['score']: row['threshold'] for row in rows
+            }, model.posterior.noise_settings)
             print_table('Thresholds, and their rates on val in %', rows)
     elif args.command == 'export':
         members = read_members(args.file)

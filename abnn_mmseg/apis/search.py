@@ -31,7 +31,10 @@ from ..utils.files import append_line
 from .comparison.method import Method, digest
 from .comparison.rows import Data, key_of, rows_of
 
-VARIANTS = {'posterior mean': {}, 'centre': dict(prediction='centre')}
+VARIANTS = {
+    'posterior mean': dict(prediction='posterior_mean'),
+    'centre': dict(prediction='centre')
+}
 METRICS = [
     dict(type='IoUMetric', iou_metrics=['mIoU']),
     dict(type='CalibrationMetric', protocols=('pooled', )),
@@ -66,8 +69,8 @@ class Search:
         self.cfg = self._configured({})
         init_default_scope(self.cfg.get('default_scope', 'mmseg'))
         MMLogger.get_instance('search', log_level='WARNING')
-        if 'search' not in self.cfg:
-            raise ValueError(f'{config} has no search; write search = '
+        if 'train' not in self.cfg.get('search', {}):
+            raise ValueError(f'{config} has no search.train; write search = '
                              "dict(train=[{...}], test=[{...}]).")
         self.search = self.cfg.search
         self.base = str(self.cfg.load_from)

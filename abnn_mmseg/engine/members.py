@@ -133,25 +133,31 @@ def load_members(model: BayesianSegmentor,
     members = read_members(paths)
     check_members(model, members)
     model.posterior.set_members([member['state'] for member in members])
-    model.posterior.temperatures = stored(members, 'temperatures')
-    model.posterior.thresholds = stored(members, 'thresholds')
+    noise = model.posterior.noise_settings
+    model.posterior.temperatures = stored(members, 'temperatures', noise)
+    model.posterior.thresholds = stored(members, 'thresholds', noise)
 
 
-def stored(members: Sequence[dict], key: str) -> Dict[str, float]:
-    """What :func:`store` wrote for exactly these members together."""
+def stored(members: Sequence[dict], key: str, noise: str) -> Dict[str, float]:
+    """What :func:`store` wrote for exactly these members and this noise."""
     known = [m['meta'].get(key) or {} for m in members]
     if any(k != known[0] for k in known) or (
-            known[0].get('members') != len(members)):
+            known[0].get('members') != len(members)
+            or known[0].get('noise') != noise):
         return {}
-    return {k: v for k, v in known[0].items() if k != 'members'}
+    return {k: v for k, v in known[0].items() if k not in ('members', 'noise')}
 
 
-def store(path: Union[str, Path], key: str, values: Dict[str, float]) -> None:
-    """Write numbers of all members of a file into it, beside the tensors."""
+def store(path: Union[str, Path], key: str, values: Dict[str, float],
+          noise: str) -> None:
+    """Write numbers of all members of a file into it, beside the tensors.
+
+    ``noise`` are the ``noise_settings`` of the posterior they hold for.
+    """
     members = read_members(path)
-    values = dict(values, members=len(members))
+    content = {**values, 'members': len(members), 'noise': noise}
     save_members(path, [
-        dict(state=m['state'], meta={**m['meta'], key: values})
+        dict(state=m['state'], meta={**m['meta'], key: content})
         for m in members
     ], members[0]['fingerprint'])
 

@@ -40,6 +40,10 @@ class TestSet(NamedTuple):
 
 def own_test(cfg: Config) -> TestSet:
     """The test dataloader and evaluator of a config."""
+    for key in ('test_dataloader', 'test_evaluator'):
+        if cfg.get(key) is None:
+            raise ValueError(f'the config has no {key}; inherit from a '
+                             'dataset config that has one, or write it.')
     evaluator = cfg.test_evaluator
     many = isinstance(evaluator, (list, tuple))
     return TestSet(

@@ -126,8 +126,24 @@ class MemberTrainer:
     def _is_finished(self, number: int) -> bool:
         if not self.path(number).is_file():
             return False
-        check_members(self.model, read_members(self.path(number)))
+        [member] = read_members(self.path(number))
+        check_members(self.model, [member])
+        for name, value in self._settings(number).items():
+            known = member['meta'].get(name)
+            if known != value:
+                raise ValueError(
+                    f'{self.path(number)} was trained with {name}={known!r}, '
+                    f'the config says {value!r}; remove it to train it '
+                    'again, or choose another --work-dir.')
         return True
+
+    def _settings(self, number: int) -> dict:
+        """What a finished member must have been trained with."""
+        return dict(
+            seed=self.seed + number,
+            alpha=getattr(self.model.posterior, 'alpha', None),
+            scope=self.model.posterior.scope,
+            finetune=self.model.finetune)
 
     def _train(self, number: int) -> None:
         """One member: base norms, own eta, own seed, own folder."""
@@ -147,7 +163,7 @@ class MemberTrainer:
         barrier()
         state, meta = self._chosen(runner)
         meta.update(
-            member=number, seed=self.seed + number,
+            self._settings(number), member=number,
             seconds=round(cost.seconds, 1))
         if self._validates():
             meta['metrics'] = self._score([state])
@@ -189,8 +205,6 @@ class MemberTrainer:
         eta = [v for k, v in state.items() if k.endswith('.eta')]
         meta = dict(
             iterations=read_checkpoint(chosen)['meta']['iter'],
-            alpha=getattr(self.model.posterior, 'alpha', None),
-            scope=self.model.posterior.scope,
             eta=eta[0].tolist() if eta else None,
             checkpoint=Path(chosen).name,
             versions=dict(

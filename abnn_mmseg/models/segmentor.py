@@ -30,6 +30,7 @@ from .windows import Window, crop, make_windows, stitch
 
 PREDICTIONS = ('posterior_mean', 'centre')
 RESOLUTIONS = ('full', 'decoder')
+FINETUNED = ('scope', 'all')
 # Their output is no logit but a score: how much of the masks a class has.
 MASK_HEADS = ('MaskFormerHead', 'Mask2FormerHead', 'SideAdapterCLIPHead')
 
@@ -50,6 +51,9 @@ class BayesianSegmentor(BaseSegmentor):
             the draws. Defaults to ``'posterior_mean'``.
         convert (str | Sequence[str]): ``'all'`` norms, or names and patterns.
         exclude (Sequence[str]): Norms to leave as they are.
+        finetune (str): Which norms train: those in the ``'scope'`` of the
+            posterior's noise, so that members share what comes before it,
+            or ``'all'``, as in the paper. Defaults to ``'scope'``.
         statistics (str): Running statistics while fine-tuning, ``'frozen'``
             or ``'update'``. Defaults to ``'frozen'``.
         resolution (str): ``'full'`` takes the statistics at the image's
@@ -68,6 +72,7 @@ class BayesianSegmentor(BaseSegmentor):
                  prediction: str = 'posterior_mean',
                  convert: Union[str, Sequence[str]] = 'all',
                  exclude: Sequence[str] = (),
+                 finetune: str = 'scope',
                  statistics: str = 'frozen',
                  resolution: str = 'full',
                  temperature: Union[float, str] = 1.,
@@ -78,6 +83,7 @@ class BayesianSegmentor(BaseSegmentor):
         self.prediction = one_of('prediction', prediction, PREDICTIONS)
         self.resolution = one_of('resolution', resolution, RESOLUTIONS)
         self.temperature = check_temperature(temperature)
+        self.finetune = one_of('finetune', finetune, FINETUNED)
         if resolution == 'decoder' and self._slides():
             raise ValueError(
                 "resolution='decoder' cannot stitch windows; write "
@@ -94,10 +100,11 @@ class BayesianSegmentor(BaseSegmentor):
         self._freeze()
 
     def _freeze(self) -> None:
-        """Only the norms that are noisy train."""
+        """Only norms train: the noisy ones, or all."""
         self.requires_grad_(False)
         layers = bayesian_layers(self)
-        self.trainable = getattr(self.posterior, 'in_scope', list(layers))
+        self.noisy = getattr(self.posterior, 'in_scope', list(layers))
+        self.trainable = list(layers) if self.finetune == 'all' else self.noisy
         for name in self.trainable:
             layers[name].requires_grad_(True)
 
@@ -106,7 +113,7 @@ class BayesianSegmentor(BaseSegmentor):
         super().train(mode)
         noise = getattr(self.posterior, 'noise', None) if mode else None
         layers = bayesian_layers(self)
-        for name in self.trainable:
+        for name in self.noisy:
             layers[name].noise = noise
         return self
 
@@ -273,7 +280,9 @@ class BayesianSegmentor(BaseSegmentor):
         if self.prediction not in known:
             raise ValueError(
                 "temperature='members', but the members have none for "
-                f'prediction={self.prediction!r}; fit it with '
+                f'prediction={self.prediction!r} and this posterior '
+                f'({getattr(self.posterior, "noise_settings", "no noise")}); '
+                'fit it with '
                 '`tools/members.py temperature CONFIG BASE MEMBERS`, or '
                 'write a number.')
         return known[self.prediction]

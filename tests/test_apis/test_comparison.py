@@ -45,7 +45,8 @@ def runs(sketch, base, tmp_path_factory):
         path = folder / f'members_{seed}.pth'
         save_members(path, [dict(state=s, meta=dict(seconds=30.))
                             for s in states], fingerprint(model))
-        store(path, 'temperatures', dict(posterior_mean=2., centre=3.))
+        store(path, 'temperatures', dict(posterior_mean=2., centre=3.),
+              model.posterior.noise_settings)
     return folder
 
 
@@ -149,7 +150,8 @@ def check_costs(rows, base, runs):
     assert rows['ABNN 0', 'mean']['training']['own_seconds'] == 60.
     assert rows['ensemble', '']['networks'] == 2
     assert rows['ABNN 0', 'mean']['networks'] == 4
-    sizes = base.stat().st_size, (runs / 'other.pth').stat().st_size
+    sizes = [sum(v.nbytes for v in torch.load(path)['state_dict'].values())
+             for path in (base, runs / 'other.pth')]
     assert rows['ensemble', '']['disk_bytes'] == sum(sizes)
     assert rows['ABNN 0', 'mean']['inference']['ratio'] > rows[
         'base', '']['inference']['ratio']
@@ -203,7 +205,7 @@ def test_only_what_decides_on_a_row_is_in_its_key(comparison, tmp_path):
     assert settings(options={'model.posterior.alpha': 0.3}) != before
     assert settings('centre') != before
     hot = settings('T')
-    store(path, 'temperatures', dict(posterior_mean=5.))
+    store(path, 'temperatures', dict(posterior_mean=5.), 'alpha 0.1')
     assert settings() == before and settings('T') != hot
     content = torch.load(path)
     content['members'][0]['state']['backbone.bn1.bias'][0] += 1
@@ -225,11 +227,71 @@ def test_fewer_images_and_methods(comparison, tmp_path):
 @pytest.mark.parametrize('change,error,message', [
     (dict(checkpoints=['none.pth']), FileNotFoundError, 'none.pth.*--only'),
     (dict(variants={'x': dict(alpha=1)}), ValueError, "'alpha'.*variant may"),
+    (dict(variants={'x': dict(prediction='center')}), ValueError, "'centre'"),
+    (dict(variants={'x': dict(temperature=0)}), ValueError, 'positive'),
+    (dict(posterior=dict(type='EnsemblePosterior', checkpoints=['a.pth'])),
+     ValueError, 'names checkpoints; write them in'),
 ])
 def test_mistakes_in_a_method_get_a_sentence(comparison, change, error,
                                              message):
     with pytest.raises(error, match=message):
         Method(**{**comparison.methods[0], **change})
+
+
+@pytest.mark.parametrize('change,message', [
+    (dict(checkpoint=['a.pth']), "did you mean 'checkpoints'"),
+    (dict(name=None), 'has no name'),
+])
+def test_mistakes_in_the_keys_of_a_method(comparison, change, message):
+    first = {**comparison.methods[0], **change}
+    comparison.methods = [{k: v for k, v in first.items() if v is not None}]
+    with pytest.raises(ValueError, match=message):
+        compare(comparison, 'c.json')
+
+
+def test_optimizers_and_notes_are_not_weights(comparison, tmp_path):
+    entry = dict(comparison.methods[0])
+    before = Method(**entry)
+    content = torch.load(entry['checkpoints'][0])
+    entry['checkpoints'] = [str(tmp_path / 'with_optimizer.pth')]
+    torch.save(dict(content, optimizer=torch.zeros(10**5), note='mine'),
+               entry['checkpoints'][0])
+    after = Method(**entry)
+    assert after.settings('') == before.settings('')
+    assert after.disk_bytes() == before.disk_bytes()
+
+
+@pytest.mark.parametrize('key', ['test_dataloader', 'test_evaluator'])
+def test_a_config_without_test_data_says_so(comparison, key):
+    comparison[key] = None
+    with pytest.raises(ValueError, match=f'has no {key}'):
+        compare(comparison, 'c.json')
+
+
+def test_a_score_that_is_none_is_refused_before_any_work(comparison):
+    comparison.figure = dict(score='entropi')
+    with pytest.raises(ValueError, match="did you mean 'entropy'"):
+        compare(comparison, 'c.json')
+
+
+def test_maps_of_another_score_are_not_drawn(comparison, tmp_path, capsys):
+    path = str(tmp_path / 'c.json')
+    compare(comparison, path, 1, ['base'])
+    [figure] = tmp_path.glob('*.png')
+    figure.unlink()
+    comparison.figure.score = 'msp'
+    compare(comparison, path, 1, ['base'])
+    assert 'Not in c_ood.png: base' in capsys.readouterr().out
+    assert not figure.exists()
+
+
+def test_a_table_without_anomalies_keeps_the_rest(comparison, tmp_path):
+    comparison.test_evaluator = METRICS[:1]
+    comparison.figure = dict(images=0)
+    rows = compare(comparison, str(tmp_path / 'c.json'), 1, ['base'])
+    [line] = lines(rows, ())
+    assert float(line['mIoU']) >= 0 and line['AUROC'] == '-'
+    assert not list(tmp_path.glob('*.png'))
 
 
 def test_the_methods_of_camvid_fit_its_network():
@@ -244,13 +306,17 @@ def test_the_methods_of_camvid_fit_its_network():
             posterior.attach(model)
             networks[method['name']] = len(posterior)
     assert networks == {'MC dropout, head': 6, 'MC dropout, stages': 6,
-                        'TTA': 6, 'ensemble of 3': 1}
+                        'TTA': 4, 'ensemble of 3': 1}
     abnn = Config.fromfile(cfg.methods[-1]['config'])
-    search = Config.fromfile('configs/search_camvid.py')
-    assert abnn.num_members * abnn.model.posterior.samples == 6
+    assert abnn.num_members * abnn.model.posterior.samples == 12
+
+
+@pytest.mark.parametrize('name', ['noise', 'training'])
+def test_the_search_on_camvid_changes_what_exists(name):
+    """A misspelt key would make a trial of nothing."""
+    search = Config.fromfile(f'configs/search_camvid_{name}.py')
     for options in (*combinations(search.search.train),
-                    *combinations(search.search.test)):
-        # A misspelt key would make a trial of nothing.
+                    *combinations(search.search.get('test', [{}]))):
         for key in options:
             assert _has(search, key), key
 
@@ -261,6 +327,4 @@ def _has(cfg, key):
     return key.split('.')[-1] in cfg or key in OPTIONAL
 
 
-OPTIONAL = ('model.posterior.scope', 'model.statistics',
-            'model.decode_head.loss_decode.rule',
-            'model.decode_head.loss_decode.weight')
+OPTIONAL = ('model.posterior.seed', )

@@ -75,3 +75,9 @@ def test_the_decay_ends_with_the_training(config_file, tmp_path):
     cfg = search._configured({'train_cfg.max_iters': 7})
     assert cfg.param_scheduler[0].end == 7
     assert json.dumps(search.search.train[0])
+
+
+def test_a_config_without_a_search_says_what_to_write(config_file, tmp_path):
+    with pytest.raises(ValueError, match='has no search.train; write'):
+        Search(config_file, str(tmp_path / 'log'),
+               {'search': dict(_delete_=True, images=2)})

@@ -52,7 +52,7 @@ def test_the_temperature_is_fitted_stored_and_used(members):
         assert row['after'] < row['before'] and row['temperature'] > 1.5
     values = {name: row['temperature'] for name, row in rows.items()}
     assert values['posterior_mean'] != values['centre']
-    store(path, 'temperatures', values)
+    store(path, 'temperatures', values, model.posterior.noise_settings)
     for prediction in values:
         cfg.model.update(temperature='members', prediction=prediction)
         loaded = build_segmentor(cfg, path)
@@ -71,7 +71,8 @@ def test_the_temperature_is_fitted_stored_and_used(members):
 
 def test_another_set_of_members_has_no_temperature(members, tmp_path):
     _, model, path = members
-    store(path, 'temperatures', dict(posterior_mean=1.5))
+    store(path, 'temperatures', dict(posterior_mean=1.5),
+          model.posterior.noise_settings)
     load_members(model, path)
     assert model.posterior.temperatures == dict(posterior_mean=1.5)
     load_members(model, [path, path])
@@ -79,6 +80,18 @@ def test_another_set_of_members_has_no_temperature(members, tmp_path):
     model.temperature = 'members'
     with pytest.raises(ValueError, match='tools/members.py temperature'):
         model.predict(torch.randn(1, 3, 32, 64))
+
+
+def test_a_temperature_holds_for_the_noise_it_was_fitted_to(members):
+    cfg, model, path = members
+    store(path, 'temperatures', dict(posterior_mean=1.5),
+          model.posterior.noise_settings)
+    cfg.model.update(temperature='members')
+    cfg.model.posterior.samples += 2
+    assert build_segmentor(cfg, path).current_temperature() == 1.5
+    cfg.model.posterior.alpha = 0.37
+    with pytest.raises(ValueError, match='alpha 0.37.*fit it with'):
+        build_segmentor(cfg, path).current_temperature()
 
 
 def test_spread_takes_the_middles_of_equal_parts():

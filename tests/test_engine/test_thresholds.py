@@ -68,11 +68,12 @@ def test_thresholds_keep_what_was_asked_for(cfg, base, members, target):
 
 def test_members_carry_their_thresholds_into_every_output(
         cfg, base, members, tmp_path):
-    store(members, 'temperatures', dict(centre=2.))
     model = build_segmentor(cfg, [base, members])
+    noise = model.posterior.noise_settings
+    store(members, 'temperatures', dict(centre=2.), noise)
     chosen = {row['score']: row['threshold']
               for row in choose_thresholds(cfg, model, fpr=0.2)}
-    store(members, 'thresholds', chosen)
+    store(members, 'thresholds', chosen, noise)
     inferencer = ABNNInferencer(cfg, str(base), members, 'cpu')
     assert inferencer.thresholds == chosen
     assert inferencer.model.posterior.temperatures == dict(centre=2.)
@@ -96,8 +97,9 @@ def test_members_carry_their_thresholds_into_every_output(
 
 def test_thresholds_of_other_members_are_not_taken(cfg, base, members,
                                                    tmp_path):
-    store(members, 'thresholds', dict(entropy=1.))
     model = build_segmentor(cfg, base)
+    store(members, 'thresholds', dict(entropy=1.),
+          model.posterior.noise_settings)
     alone = tmp_path / 'alone.pth'
     save_members(alone, [dict(state=norm_state(model), meta={})],
                  fingerprint(model))

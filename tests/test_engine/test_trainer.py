@@ -1,6 +1,7 @@
 import copy
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -155,6 +156,23 @@ def test_resume_goes_on_where_it_stopped(trained, sketch, base, tmp_path,
     assert (tmp_path / 'member_0.pth').stat().st_mtime_ns == first
     for ours, theirs in zip(states(tmp_path), states(folder)):
         assert_same(theirs, ours)
+
+
+def test_resume_refuses_members_of_other_settings(trained, sketch, base,
+                                                  tmp_path):
+    shutil.copy(trained[0] / 'member_0.pth', tmp_path)
+    before = (tmp_path / 'member_0.pth').read_bytes()
+    cfg = augmented(sketch, tmp_path, base)
+    cfg.resume = True
+    cfg.model.posterior.alpha = 0.37
+    with pytest.raises(ValueError, match='trained with alpha=.*says 0.37'):
+        train(cfg)
+    cfg = augmented(sketch, tmp_path, base)
+    cfg.resume = True
+    cfg.model.finetune = 'all'
+    with pytest.raises(ValueError, match="finetune='scope', .*says 'all'"):
+        train(cfg)
+    assert (tmp_path / 'member_0.pth').read_bytes() == before
 
 
 KILLER = '''

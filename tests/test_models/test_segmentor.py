@@ -75,6 +75,15 @@ def test_scope_limits_what_trains_and_what_is_noisy():
             assert (layer.noise == 'channel') == inside
 
 
+def test_all_norms_train_though_one_part_is_noisy():
+    model = build(bayesian_config(
+        finetune='all', posterior=dict(scope='decode_head'))).train()
+    for name, layer in model.named_modules():
+        if name in model.conversion.converted:
+            assert layer.weight.requires_grad
+            assert (layer.noise == 'channel') == name.startswith('decode_head')
+
+
 def test_noise_is_on_in_training_and_off_in_eval(images):
     model = build(bayesian_config())
     assert torch.equal(model(images, mode='tensor'),
@@ -238,6 +247,7 @@ def test_a_model_with_nothing_to_convert_is_refused(norm, options, message):
 @pytest.mark.parametrize('options,message', [
     (dict(scores=('entropie', )), "did you mean 'entropy'"),
     (dict(prediction='center'), "prediction='center'"),
+    (dict(finetune='head'), "finetune='head'"),
     (dict(posterior=dict(scope='neck')), "scope='neck' matches none"),
     (dict(samples=0), 'samples=0'),
     (dict(samples=3), 'samples=3 is odd'),

@@ -11,6 +11,7 @@
 arguments of :class:`Method`. Each row is a file in ``work_dir/rows``, named
 by what decides on it, and is never computed twice.
 """
+import dataclasses
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence
 
@@ -21,12 +22,14 @@ from mmengine.registry import init_default_scope
 
 from ...engine.test_sets import choose_test_sets
 from ...engine.tester import write_metrics
+from ...utils.choices import one_of
 from ...utils.console import print_table
 from .figure import write_figure
 from .method import Method
 from .report import lines, with_groups
 from .rows import Data, rows_of
 
+REQUIRED = ('name', 'config', 'checkpoints')
 FIGURE = dict(images=3, score='entropy')
 
 
@@ -81,6 +84,8 @@ def choose_methods(cfg: Config,
 
     Those that are not are reported if other runs have finished them.
     """
+    for entry in cfg.get('methods', []):
+        _check_entry(entry)
     known = [entry['name'] for entry in cfg.get('methods', [])]
     if not known:
         raise ValueError('the config has no methods; write methods = '
@@ -94,8 +99,20 @@ def choose_methods(cfg: Config,
         Method(**entry): entry['name'] in wanted
         for entry in cfg.methods
         if entry['name'] in wanted or all(
-            Path(path).is_file() for path in entry['checkpoints'])
+            Path(path).is_file()
+            for path in [entry['config'], *entry['checkpoints']])
     }
+
+
+def _check_entry(entry: dict) -> None:
+    known = [field.name for field in dataclasses.fields(Method)]
+    for name in entry:
+        one_of(f'key of the method {entry.get("name", "")!r}', name, known)
+    for name in REQUIRED:
+        if name not in entry:
+            raise ValueError(
+                f'the method {entry.get("name", entry)!r} has no {name}; '
+                f'write {", ".join(REQUIRED)} for each.')
 
 
 def _read_maps(folder: Path, key: str) -> dict:

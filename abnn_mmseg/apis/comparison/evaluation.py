@@ -78,9 +78,11 @@ class Evaluation:
             if time.monotonic() - saved > SAVE_EVERY:
                 self._save()
                 saved = time.monotonic()
-        results = {name: self._result(name) for name in self.variants}
+        return {name: self._result(name) for name in self.variants}
+
+    def forget(self) -> None:
+        """Remove what an unfinished run would need."""
         self.state_file.unlink(missing_ok=True)
-        return results
 
     def _result(self, name: str) -> dict:
         metrics = grouped(self.evaluators[name].evaluate(len(self.images)))
@@ -143,7 +145,8 @@ class Evaluation:
         inputs, samples = data['inputs'], copy.deepcopy(data['data_samples'])
         metas = [sample.metainfo for sample in samples]
         seconds: Dict[str, float] = {}
-        with _changed(self.model, dict(posterior=self.reference)):
+        alone = dict(posterior=self.reference, temperature=1.)
+        with _changed(self.model, alone):
             with self._clock('reference', seconds):
                 draws = self.model.draw_statistics(inputs, metas)
                 self.model.conclude(inputs, samples, draws, draws)
@@ -158,7 +161,7 @@ class Evaluation:
         seconds[name] = time.perf_counter() - start
 
     def _keep(self, number: int, sample) -> None:
-        self.maps[f'{number} map'] = sample.uncertainty.get(
+        self.maps[f'{number} {self.score}'] = sample.uncertainty.get(
             self.score)[0].cpu().half()
         self.maps[f'{number} prediction'] = sample.pred_sem_seg.data[0].cpu(
         ).byte()

@@ -31,15 +31,21 @@ def write_figure(path: Union[str, Path], dataset, shown: Sequence[int],
         path (str): PNG to write.
         dataset (Dataset): Where the images come from.
         shown (Sequence[int]): Their numbers.
-        maps (dict): For each method, ``'<number> map'`` and ``'<number>
+        maps (dict): For each method, ``'<number> <score>'`` and ``'<number>
             prediction'``. The prediction shown is the first method's.
         score (str): What the maps show.
     """
-    maps = {
+    known = {
         name: arrays for name, arrays in maps.items()
-        if all(f'{number} map' in arrays for number in shown)
+        if all(f'{number} {score}' in arrays for number in shown)
     }
-    if not maps:
+    lacking = [name for name in maps if name not in known]
+    if lacking:
+        print(f'Not in {Path(path).name}: {", ".join(lacking)}; these '
+              'rows were computed for a figure of other images or another '
+              'score. Remove them from work_dir/rows to draw them.')
+    maps = known
+    if not maps or not shown:
         return
     results = []
     for number in shown:
@@ -50,7 +56,7 @@ def write_figure(path: Union[str, Path], dataset, shown: Sequence[int],
         results.append(MapResult(
             str(number),
             first[f'{number} prediction'].astype(np.int64),
-            {f'{name}: {score}': arrays[f'{number} map'].astype(np.float32)
+            {f'{name}: {score}': arrays[f'{number} {score}'].astype(np.float32)
              for name, arrays in maps.items()},
             image=np.ascontiguousarray(image[..., ::-1]),
             ground_truth=sample.gt_sem_seg.data[0].numpy(),

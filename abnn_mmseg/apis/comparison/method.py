@@ -5,13 +5,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Dict, List, Optional
 
+import torch
 from mmengine.config import Config
+from torch import Tensor
 
 from ...engine.hooks.cost_hook import KEY as TRAINING_SECONDS
-from ...engine.loading import BAYESIAN, bayesian_model_cfg, build_segmentor
+from ...engine.loading import (
+    BAYESIAN,
+    bayesian_model_cfg,
+    build_segmentor,
+    split_checkpoints,
+)
 from ...engine.members import is_member_file, read_members
-from ...models.segmentor import BayesianSegmentor
-from ...utils.checkpoints import read_checkpoint
+from ...models.segmentor import (
+    PREDICTIONS,
+    BayesianSegmentor,
+    check_temperature,
+)
+from ...utils.checkpoints import map_state_dict, read_checkpoint
+from ...utils.choices import one_of
 
 
 @dataclass(eq=False)
@@ -21,8 +33,8 @@ class Method:
     Args:
         name: How the table calls it.
         config: Config file of its model.
-        checkpoints: What to load: a base and member files, or the full
-            checkpoints of an ensemble.
+        checkpoints: All files of weights: a base and member files, or the
+            full checkpoints of an ensemble.
         posterior: Instead of the one of the config, if any.
         options: Overrides of the config, as ``--cfg-options``.
         variants: Rows that share their draws, by name: overrides of
@@ -55,12 +67,23 @@ class Method:
                     f'variant {name!r} of the method {self.name!r} changes '
                     f'{sorted(strange)[0]!r}; a variant may change '
                     'prediction and temperature, so write a method.')
+            one_of(f'prediction of the variant {name!r}',
+                   changes.get('prediction', PREDICTIONS[0]), PREDICTIONS)
+            check_temperature(changes.get('temperature', 1.))
+        full, members = split_checkpoints(self.checkpoints)
+        self.checkpoints = [*full, *members]
         self.cfg = Config.fromfile(self.config)
         self.cfg.merge_from_dict(self.options)
         if self.posterior is not None:
             model = self.cfg.model
             model.type = BAYESIAN.get(model.type, model.type)
             model.posterior = copy.deepcopy(self.posterior)
+        for files in ('members', 'checkpoints'):
+            if self.cfg.model.get('posterior', {}).get(files):
+                raise ValueError(
+                    f'the posterior of the method {self.name!r} names '
+                    f'{files}; write them in checkpoints of the method, so '
+                    'that its cost counts them.')
 
     def build(self, device: Optional[str] = None) -> BayesianSegmentor:
         """The segmentor, loaded."""
@@ -69,7 +92,8 @@ class Method:
     def settings(self, variant: str) -> dict:
         """All that decides on a row: the model's config and its weights."""
         changes = self.variants[variant]
-        uses = changes.get('temperature') == 'members'
+        own = self.cfg.model.get('temperature')
+        uses = changes.get('temperature', own) == 'members'
         return dict(
             model=bayesian_model_cfg(self.cfg).to_dict(),
             variant=dict(changes),
@@ -88,30 +112,35 @@ class Method:
             own_seconds=sum(known, 0.) if len(known) == len(own) else None)
 
     def disk_bytes(self) -> int:
-        """Of all files that the method needs."""
-        return sum(Path(path).stat().st_size for path in self.checkpoints)
+        """Of all weights that the method needs, without optimizers."""
+        return sum(
+            Path(path).stat().st_size if is_member_file(path) else sum(
+                value.nbytes for value in map_state_dict(path).values())
+            for path in self.checkpoints)
 
 
 def digest(path: str, with_temperature: bool = False) -> str:
     """A fingerprint of the weights in a file.
 
-    Metadata of member files do not count, except a temperature in use.
+    Optimizers and metadata do not count, except a temperature in use.
     """
     sha = hashlib.sha256()
     if is_member_file(path):
         for member in read_members(path):
             sha.update(member['fingerprint'].encode())
-            for name, value in sorted(member['state'].items()):
-                sha.update(name.encode())
-                sha.update(value.numpy().tobytes())
+            _add(sha, member['state'])
             if with_temperature:
                 known = member['meta'].get('temperatures') or {}
                 sha.update(repr(sorted(known.items())).encode())
     else:
-        with open(path, 'rb') as file:
-            while block := file.read(2**22):
-                sha.update(block)
+        _add(sha, map_state_dict(path))
     return sha.hexdigest()[:16]
+
+
+def _add(sha, state: Dict[str, Tensor]) -> None:
+    for name, value in sorted(state.items()):
+        sha.update(f'{name} {value.dtype} {tuple(value.shape)}'.encode())
+        sha.update(value.contiguous().view(-1).view(torch.uint8).numpy())
 
 
 def training_seconds(path: str) -> Optional[float]:

@@ -66,7 +66,7 @@ def lines(rows: Iterable[dict], scores: Sequence[str]) -> List[dict]:
             'cost': _text(row['inference']['ratio'], 1),
             'MB': _text(row['disk_bytes'], 1, 1e6)
         }
-        for i, score in enumerate(scores):
+        for i, score in enumerate(scores or ('-', )):
             values = {
                 name + suffix: cell(f'ood/{protocol}/{score}/{name}', 2)
                 for protocol, suffix in PROTOCOLS.items() for name in NAMES

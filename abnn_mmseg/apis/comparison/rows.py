@@ -1,8 +1,9 @@
 """Rows of a comparison: each a file, named by what decides on it."""
 import hashlib
+import itertools
 import json
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence
+from typing import Dict, List, Optional
 
 import numpy as np
 from mmseg.registry import DATASETS
@@ -10,6 +11,7 @@ from mmseg.registry import DATASETS
 from ...engine.temperature import spread
 from ...engine.test_sets import TestSet
 from ...engine.tester import write_metrics
+from ...uncertainty.scores import check_scores
 from ...utils.files import atomic_path
 from .evaluation import Evaluation
 from .figure import choose_images
@@ -37,8 +39,11 @@ class Data:
         self.shown = choose_images(self.dataset, self.images,
                                    figure['images'])
         self.scores = next(
-            (m.get('scores', ('entropy', )) for m in self.metrics
-             if m['type'] == 'AnomalyMetric'), ())
+            (check_scores(m.get('scores', 'entropy'))
+             for m in self.metrics if m['type'] == 'AnomalyMetric'), ())
+        measured = [check_scores(m.get('scores', ())) for m in self.metrics]
+        self.maps = tuple(dict.fromkeys(
+            itertools.chain(check_scores(figure['score']), *measured)))
 
     def settings(self) -> dict:
         return dict(dataset=self.cfg.to_dict(), images=self.images,
@@ -74,12 +79,11 @@ def rows_of(method: Method, data: Data, folder: Path,
 def _evaluate(method: Method, data: Data, keys: Dict[str, str], folder: Path,
               device: Optional[str]) -> None:
     model = method.build(device)
-    model.scores = tuple(dict.fromkeys(
-        [*_scores(data.metrics), data.figure['score']]))
+    model.scores = data.maps
     evaluation = Evaluation(
         model, {v: method.variants[v] for v in keys}, data.dataset,
         data.metrics, data.images, data.shown, data.figure['score'],
-        folder / f'{key_of(sorted(keys.values()))}.unfinished.pth')
+        folder / f'{key_of(keys)}.unfinished.pth')
     results = evaluation.run(f'{method.name} on {data.name}')
     for variant, key in keys.items():
         with atomic_path(folder / f'{key}.npz') as temporary:
@@ -87,10 +91,7 @@ def _evaluate(method: Method, data: Data, keys: Dict[str, str], folder: Path,
                 temporary, **evaluation.arrays())  # type: ignore[arg-type]
         write_metrics(folder / f'{key}.json', dict(
             key=key, images=len(data.images), **results[variant]))
-
-
-def _scores(metrics: Sequence[dict]) -> List[str]:
-    return [score for metric in metrics for score in metric.get('scores', ())]
+    evaluation.forget()
 
 
 def key_of(*settings) -> str:

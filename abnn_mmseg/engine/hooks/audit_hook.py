@@ -54,7 +54,7 @@ def audit(model: BayesianSegmentor) -> None:
 
 
 def check_trainable(model: BayesianSegmentor) -> None:
-    """Raise unless exactly the norms in scope train."""
+    """Raise unless exactly the norms that should train do."""
     expected = {
         f'{name}.{key}'
         for name in model.trainable

@@ -40,8 +40,9 @@ class BNLPosterior(ForkingPosterior):
             keeps the alpha of each layer's ``norm_cfg``.
         samples (int): Draws L per member. Defaults to 8.
         scope (str | Sequence[str]): Where noise lives, see
-            :func:`abnn_mmseg.models.scopes.resolve`. The parameters of the
-            layers in scope are also the ones that train. Defaults to 'all'.
+            :func:`abnn_mmseg.models.scopes.resolve`. What trains is in the
+            scope too, unless the segmentor says ``finetune='all'``.
+            Defaults to 'all'.
         noise (str): ``'channel'``, one eps per channel, or ``'element'``,
             one per pixel as in the authors' code, for comparison.
         antithetic (bool): Draw pairs (eps, -eps). Defaults to True.
@@ -113,6 +114,13 @@ class BNLPosterior(ForkingPosterior):
         noisy = any(self.layers[n].alpha for n in self.in_scope
                     if n in self.layers)
         return self.samples if noisy else 1
+
+    @property
+    def noise_settings(self) -> str:
+        """What numbers fitted to these networks depend on, for people."""
+        alpha = "the layers' alpha" if self.alpha is None else (
+            f'alpha {self.alpha:g}')
+        return f'{alpha}, scope {self.scope!r}, {self.noise} noise'
 
     @property
     def is_model(self) -> bool:

@@ -1,0 +1,15 @@
+# What fine-tuning should look like, tried on CamVid's validation images: one
+# thing is changed after the other.
+_base_ = './abnn_deeplabv3plus_camvid.py'
+work_dir = '{{$CAMVID_RUNS:work_dirs/camvid}}/search'
+loss = 'model.decode_head.loss_decode'
+search = dict(
+    members=1,
+    images=9,
+    train=[{'model.posterior.samples': [8], **changes} for changes in [
+        {},
+        {f'{loss}.weight': [3.]},
+        {'model.finetune': ['scope']},
+    ]],
+    # Without noise: what fine-tuning alone does.
+    test=[{'model.posterior.alpha': [0.5, 0.]}])
