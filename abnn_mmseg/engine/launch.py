@@ -1,4 +1,5 @@
 """Join the processes of a launcher, on machines without a GPU too."""
+import atexit
 import os
 import subprocess
 
@@ -28,8 +29,15 @@ def join_on_cpu(cfg: Config) -> None:
         _name_slurm_process()
     if not torch.distributed.is_initialized():
         torch.distributed.init_process_group('gloo')
+        # Left to the end of the interpreter, gloo's threads abort it at times.
+        atexit.register(_leave)
     cfg.model_wrapper_cfg = dict(
         type='MMDistributedDataParallel', device_ids=None)
+
+
+def _leave() -> None:
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def _name_slurm_process() -> None:
