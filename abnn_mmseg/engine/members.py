@@ -132,13 +132,16 @@ def load_members(model: BayesianSegmentor,
     """
     members = read_members(paths)
     check_members(model, members)
-    model.posterior.set_members([member['state'] for member in members])
-    noise = model.posterior.noise_settings
-    model.posterior.temperatures = stored(members, 'temperatures', noise)
-    model.posterior.thresholds = stored(members, 'thresholds', noise)
+    posterior = model.posterior
+    posterior.set_members([member['state'] for member in members])
+    noise = posterior.noise_settings
+    posterior.temperatures = stored(members, 'temperatures', noise)
+    posterior.thresholds = stored(members, 'thresholds', noise)
+    posterior.likelihoods = stored(
+        members, 'draws', posterior.draw_settings).get('nll', [])
 
 
-def stored(members: Sequence[dict], key: str, noise: str) -> Dict[str, float]:
+def stored(members: Sequence[dict], key: str, noise: str) -> dict:
     """What :func:`store` wrote for exactly these members and this noise."""
     known = [m['meta'].get(key) or {} for m in members]
     if any(k != known[0] for k in known) or (
@@ -148,11 +151,12 @@ def stored(members: Sequence[dict], key: str, noise: str) -> Dict[str, float]:
     return {k: v for k, v in known[0].items() if k not in ('members', 'noise')}
 
 
-def store(path: Union[str, Path], key: str, values: Dict[str, float],
+def store(path: Union[str, Path], key: str, values: dict,
           noise: str) -> None:
     """Write numbers of all members of a file into it, beside the tensors.
 
-    ``noise`` are the ``noise_settings`` of the posterior they hold for.
+    ``noise`` are the ``noise_settings`` of the posterior they hold for, or
+    its ``draw_settings``.
     """
     members = read_members(path)
     content = {**values, 'members': len(members), 'noise': noise}

@@ -106,6 +106,9 @@ def _check(model: BayesianSegmentor) -> None:
             f'the networks of {type(posterior).__name__} are not constants '
             'that one graph can hold; export a BNLPosterior, or one network '
             'with DeterministicPosterior.')
+    if len(posterior.views) > 1:
+        raise ValueError(f'views of {type(posterior).__name__} change the '
+                         "image's size; a graph needs views=None.")
     if getattr(posterior, 'noise', 'channel') == 'element':
         raise ValueError("noise='element' draws random numbers for every "
                          "pixel; a graph needs noise='channel'.")

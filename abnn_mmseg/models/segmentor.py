@@ -1,6 +1,6 @@
 """Segmentors whose predictions carry per-pixel uncertainty."""
 from functools import partial
-from typing import Callable, List, Optional, Sequence, Union
+from typing import Callable, Dict, Iterator, List, Optional, Sequence, Union
 
 import torch
 from mmengine.structures import PixelData
@@ -181,15 +181,11 @@ class BayesianSegmentor(BaseSegmentor):
                 metas: List[dict]) -> List[StreamingStatistics]:
         """The statistics of every image over all networks."""
         statistics = [StreamingStatistics() for _ in metas]
-        windows = self._windows(inputs)
-        forward = partial(self._logits, metas)
         tolerance = getattr(self.posterior, 'tolerance', None)
         active = list(range(len(metas)))
-        for network in networks(forward, crop(inputs, windows[0])):
-            logits = stitch(network, inputs, windows)
+        for logits_of in self.each_chunk(networks, inputs, metas):
             for i in active:
-                restored = self._restore(logits[:, i], metas[i])
-                statistics[i].update(self._to_logits(restored))
+                statistics[i].update(logits_of(i))
             if tolerance is not None:
                 active = [
                     i for i in active
@@ -198,6 +194,26 @@ class BayesianSegmentor(BaseSegmentor):
                 if not active:
                     break
         return statistics
+
+    def each_chunk(self, networks, inputs: Tensor, metas: List[dict]
+                   ) -> Iterator[Callable[[int], Tensor]]:
+        """Yield, for each chunk of n networks, a function that gives the
+        logits ``[n, C, H, W]`` of the image with that number."""
+        windows = self._windows(inputs)
+        forward = partial(self._logits, metas)
+        sizes: Optional[Dict[tuple, tuple]] = (
+            {} if self.resolution == 'decoder' else None)
+        for view in self.posterior.views:
+            example = view.look(crop(inputs, windows[0]))
+            for chunk in networks(forward, example):
+                seen = partial(view.through, chunk, sizes)
+                yield partial(
+                    self._logits_of, stitch(seen, inputs, windows), metas)
+
+    def _logits_of(self, logits: Tensor, metas: List[dict],
+                   number: int) -> Tensor:
+        return self._to_logits(
+            self._restore(logits[:, number], metas[number]))
 
     def _logits(self, metas: List[dict], images: Tensor) -> Tensor:
         """One deterministic pass over whole images or over a window."""

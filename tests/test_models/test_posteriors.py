@@ -32,7 +32,7 @@ def probabilities(network, images):
 def assert_is_mean_of(model, images, networks):
     """The mean probability, and the disagreement that goes with it."""
     naive = torch.stack(networks)
-    assert len(naive) == len(model.posterior)
+    assert len(naive) == model.posterior.passes
     assert naive.std(0).max() > 1e-3
     mean = naive.mean(0)
     entropy = torch.special.entr(naive).sum(2).mean(0)
@@ -209,6 +209,33 @@ def test_augmentation_works_on_windows():
     assert_is_mean_of(model, images, [
         naive_view(plain, images, scale, flip).softmax(1)
         for scale in (1, 0.75) for flip in (None, 'horizontal')])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('test_cfg', [WHOLE, SLIDE], ids=['whole', 'slide'])
+def test_every_network_sees_every_view(test_cfg, checkpoints, images):
+    """ABNN, dropout and ensembles: the mean of the posteriors of each view."""
+    views = dict(flips=('horizontal', ), scales=(0.5, ))
+    for options in (dict(type='BNLPosterior', alpha=0.5, samples=2),
+                    dict(type='DropoutPosterior', rate=0.4, samples=2),
+                    dict(type='EnsemblePosterior', checkpoints=checkpoints)):
+        _, model = both(dict(options, views=views), test_cfg)
+        every = model.posterior.views
+        assert len(every) == 4
+        mean = model.predict(images)[0]
+        parts = []
+        for view in every:
+            model.posterior.views = [view]
+            parts.append(model.predict(images)[0].seg_logits.data.exp())
+        assert torch.stack(parts).std(0).max() > 1e-3
+        assert torch.allclose(mean.seg_logits.data.exp(),
+                              torch.stack(parts).mean(0), atol=1e-5)
+
+
+def test_views_and_tolerance_exclude_each_other():
+    with pytest.raises(ValueError, match='before all views were seen'):
+        both(dict(type='BNLPosterior', alpha=0.1, views=dict(scales=(0.5, )),
+                  tolerance=0.1))
 
 
 @torch.no_grad()

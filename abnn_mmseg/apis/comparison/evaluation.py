@@ -2,9 +2,10 @@
 import copy
 import time
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Dict, Iterator, List, Optional, Sequence
+from typing import Callable, Dict, Iterator, List, Optional, Sequence
 
 import numpy as np
 import torch
@@ -31,7 +32,8 @@ class Evaluation:
     Args:
         model (BayesianSegmentor): The method's.
         variants (dict): Overrides of the segmentor's ``prediction`` and
-            ``temperature``, by name.
+            ``temperature``, by name; ``views=1`` takes so many of the
+            posterior's views.
         dataset (Dataset): Packs inputs with their ground truth.
         metrics (Sequence[dict]): Configs of metrics.
         images (Sequence[int]): Which images of the dataset.
@@ -86,7 +88,7 @@ class Evaluation:
 
     def _result(self, name: str) -> dict:
         metrics = grouped(self.evaluators[name].evaluate(len(self.images)))
-        networks = len(self.model.posterior)
+        networks = len(self.model.posterior) * self._views(name)
         if networks == 1:
             # One network cannot disagree with itself: rounding errors.
             metrics = {key: value for key, value in metrics.items()
@@ -103,8 +105,18 @@ class Evaluation:
                              for s in timed)))
 
     def _own(self, name: str, seconds: Dict[str, float]) -> float:
-        centre = self._is_centre(name) and seconds['centres']
-        return seconds['draws'] + centre + seconds[f'conclude {name}']
+        parts = ['draws', 'centres'] if self._is_centre(name) else ['draws']
+        return seconds[f'conclude {name}'] + sum(
+            seconds[f'{part} {views}'] for part in parts
+            for views in self._wanted() if views <= self._views(name))
+
+    def _views(self, name: str) -> int:
+        return self.variants[name].get(
+            'views', len(self.model.posterior.views))
+
+    def _wanted(self) -> List[int]:
+        """Numbers of views that variants have."""
+        return sorted(set(map(self._views, self.variants)))
 
     def _is_centre(self, name: str) -> bool:
         prediction = self.variants[name].get('prediction',
@@ -121,23 +133,42 @@ class Evaluation:
         inputs, samples = data['inputs'], data['data_samples']
         metas = [sample.metainfo for sample in samples]
         seconds: Dict[str, float] = {}
-        with self._clock('draws', seconds):
-            draws = centres = self.model.draw_statistics(inputs, metas)
+        draws = centres = self._by_views(
+            'draws', partial(self.model.draw_statistics, inputs, metas),
+            seconds)
         if any(map(self._is_centre, self.variants)):
-            with self._clock('centres', seconds):
-                centres = self.model.centre_statistics(inputs, metas)
+            centres = self._by_views(
+                'centres', partial(self.model.centre_statistics, inputs,
+                                   metas), seconds)
         for name, changes in self.variants.items():
+            predicting = centres if self._is_centre(name) else draws
+            views = self._views(name)
+            settings = {k: v for k, v in changes.items() if k != 'views'}
             with self._clock(f'conclude {name}', seconds), _changed(
-                    self.model, changes):
+                    self.model, settings):
                 self.model.conclude(
-                    inputs, samples, draws,
-                    centres if self._is_centre(name) else draws)
+                    inputs, samples, draws[views], predicting[views])
             self.evaluators[name].process(samples, data)
         if number in self.shown:
             self._keep(number, samples[0])
         if self.done % TIMED == 0:
             seconds['reference'] = self._time_reference(data)
         self.seconds.append(seconds)
+
+    def _by_views(self, what: str, statistics: Callable,
+                  seconds: Dict[str, float]) -> Dict[int, list]:
+        """Statistics over the first views, by how many they are."""
+        posterior = self.model.posterior
+        every, start = posterior.views, 0
+        found: Dict[int, list] = {}
+        for stop in self._wanted():
+            with self._clock(f'{what} {stop}', seconds), _changed(
+                    posterior, dict(views=every[start:stop])):
+                found[stop] = statistics()
+            for more, known in zip(found[stop], found.get(start, [])):
+                more.merge(known)
+            start = stop
+        return found
 
     @torch.no_grad()
     def _time_reference(self, data: dict) -> float:
@@ -206,8 +237,8 @@ def _restore(metric, state: dict) -> None:
 
 
 @contextmanager
-def _changed(model: BayesianSegmentor, changes: dict) -> Iterator[None]:
-    """For a while, some of the segmentor's settings are others."""
+def _changed(model, changes: dict) -> Iterator[None]:
+    """For a while, some settings of a segmentor or posterior are others."""
     before: Dict[str, Optional[object]] = {
         name: getattr(model, name) for name in changes}
     try:

@@ -38,7 +38,8 @@ class Method:
         posterior: Instead of the one of the config, if any.
         options: Overrides of the config, as ``--cfg-options``.
         variants: Rows that share their draws, by name: overrides of
-            ``prediction`` and ``temperature`` of the segmentor.
+            ``prediction`` and ``temperature`` of the segmentor; ``views=1``
+            takes only so many of the posterior's views.
         group: Methods that differ by seed only; the table adds their mean
             and spread.
         training_seconds: Of the first checkpoint, if it does not say itself.
@@ -61,12 +62,12 @@ class Method:
                     'train it with tools/train.py first, name another file '
                     'in the config, or leave the method out with --only.')
         for name, changes in self.variants.items():
-            strange = set(changes) - {'prediction', 'temperature'}
+            strange = set(changes) - {'prediction', 'temperature', 'views'}
             if strange:
                 raise ValueError(
                     f'variant {name!r} of the method {self.name!r} changes '
                     f'{sorted(strange)[0]!r}; a variant may change '
-                    'prediction and temperature, so write a method.')
+                    'prediction, temperature and views, so write a method.')
             one_of(f'prediction of the variant {name!r}',
                    changes.get('prediction', PREDICTIONS[0]), PREDICTIONS)
             check_temperature(changes.get('temperature', 1.))
@@ -87,7 +88,17 @@ class Method:
 
     def build(self, device: Optional[str] = None) -> BayesianSegmentor:
         """The segmentor, loaded."""
-        return build_segmentor(self.cfg, self.checkpoints, device)
+        model = build_segmentor(self.cfg, self.checkpoints, device)
+        # At the head's resolution, each view has maps of its own size.
+        most = len(model.posterior.views) * (model.resolution == 'full')
+        for name, changes in self.variants.items():
+            if 'views' in changes and not 1 <= changes['views'] <= most:
+                raise ValueError(
+                    f'variant {name!r} of the method {self.name!r} has views='
+                    f'{changes["views"]}; its posterior has '
+                    f'{len(model.posterior.views)}, and some of them can be '
+                    "taken with resolution='full' only.")
+        return model
 
     def settings(self, variant: str) -> dict:
         """All that decides on a row: the model's config and its weights."""
@@ -122,19 +133,25 @@ class Method:
 def digest(path: str, with_temperature: bool = False) -> str:
     """A fingerprint of the weights in a file.
 
-    Optimizers and metadata do not count, except a temperature in use.
+    Optimizers and metadata do not count, except what is known of draws and
+    a temperature in use.
     """
     sha = hashlib.sha256()
     if is_member_file(path):
         for member in read_members(path):
             sha.update(member['fingerprint'].encode())
             _add(sha, member['state'])
+            sha.update(repr(_draws(member).get('nll', '')).encode())
             if with_temperature:
                 known = member['meta'].get('temperatures') or {}
                 sha.update(repr(sorted(known.items())).encode())
     else:
         _add(sha, map_state_dict(path))
     return sha.hexdigest()[:16]
+
+
+def _draws(member: dict) -> dict:
+    return member['meta'].get('draws') or {}
 
 
 def _add(sha, state: Dict[str, Tensor]) -> None:
@@ -146,7 +163,10 @@ def _add(sha, state: Dict[str, Tensor]) -> None:
 def training_seconds(path: str) -> Optional[float]:
     """What a file knows of the cost of its training."""
     if is_member_file(path):
-        seconds = [m['meta'].get('seconds') for m in read_members(path)]
-        return None if None in seconds else float(sum(seconds))
+        members = read_members(path)
+        seconds = [m['meta'].get('seconds') for m in members]
+        if None in seconds:
+            return None
+        return float(sum(seconds)) + _draws(members[0]).get('seconds', 0.)
     meta = read_checkpoint(path, mmap=True).get('meta')
     return (meta or {}).get(TRAINING_SECONDS)

@@ -1,7 +1,6 @@
 """Posteriors: each yields the networks that answer for one model."""
-from .augmentation import TTAPosterior
 from .bank import BNLPosterior
-from .base import DeterministicPosterior, Posterior
+from .base import DeterministicPosterior, Posterior, TTAPosterior
 from .dropout import DropoutPosterior
 from .ensemble import EnsemblePosterior
 

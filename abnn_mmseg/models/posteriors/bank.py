@@ -11,7 +11,7 @@ from ...utils.choices import one_of
 from ..bnl import BayesianNorm, Network, bayesian_layers, check_alpha
 from ..scopes import Scope, resolve
 from .base import Forward, Networks
-from .draws import check_draws, draw_eps
+from .draws import check_draws, draw_eps, keep_best
 from .forking import ForkingPosterior, run_one
 
 if TYPE_CHECKING:
@@ -47,6 +47,10 @@ class BNLPosterior(ForkingPosterior):
             one per pixel as in the authors' code, for comparison.
         antithetic (bool): Draw pairs (eps, -eps). Defaults to True.
         seed (int): Seed of the draws.
+        candidates (int, optional): Draw so many per member and keep the
+            ``samples`` that explain labelled images best, as
+            ``tools/members.py draws`` found out. None keeps what comes, as
+            in the paper.
         members (str | Sequence[str], optional): Member files to load.
         **kwargs: How to run them, see :class:`ForkingPosterior`.
     """
@@ -58,24 +62,32 @@ class BNLPosterior(ForkingPosterior):
                  noise: str = 'channel',
                  antithetic: bool = True,
                  seed: int = 0,
+                 candidates: Optional[int] = None,
                  members=None,
                  **kwargs) -> None:
         super().__init__(**kwargs)
         if alpha is not None:
             check_alpha(alpha)
-        check_draws(samples, antithetic and noise == 'channel')
+        paired = antithetic and noise == 'channel'
+        check_draws(samples, paired)
+        if candidates is not None:
+            check_draws(candidates, paired)
+            check_candidates(candidates, samples, noise)
         self.alpha = alpha
         self.samples = samples
         self.scope = scope
         self.noise = one_of('noise', noise, NOISES)
         self.antithetic = antithetic
         self.seed = seed
+        self.candidates = candidates
         self.member_files = [members] if isinstance(members, str) else members
         self.members: List[Dict[str, Tensor]] = []
         # Fitted for these members, by the segmentor's ``prediction``.
         self.temperatures: Dict[str, float] = {}
         # Chosen for these members, by score.
         self.thresholds: Dict[str, float] = {}
+        # Negative log-likelihoods of the candidates, by member.
+        self.likelihoods: List[List[float]] = []
         self._built: Optional[Tuple[tuple, Bank]] = None
 
     def attach(self, model: 'BayesianSegmentor') -> None:
@@ -111,23 +123,32 @@ class BNLPosterior(ForkingPosterior):
     @property
     def draws_per_member(self) -> int:
         """Without noise all draws are one network."""
-        noisy = any(self.layers[n].alpha for n in self.in_scope
-                    if n in self.layers)
-        return self.samples if noisy else 1
+        return self.samples if self._is_noisy() else 1
+
+    def _is_noisy(self) -> bool:
+        return any(self.layers[n].alpha for n in self.in_scope
+                   if n in self.layers)
 
     @property
     def noise_settings(self) -> str:
         """What numbers fitted to these networks depend on, for people."""
         alpha = "the layers' alpha" if self.alpha is None else (
             f'alpha {self.alpha:g}')
-        return f'{alpha}, scope {self.scope!r}, {self.noise} noise'
+        best = f', best of {self.candidates} draws' if self.candidates else ''
+        return f'{alpha}, scope {self.scope!r}, {self.noise} noise{best}'
 
     @property
-    def is_model(self) -> bool:
+    def draw_settings(self) -> str:
+        """What the likelihoods of the candidates depend on."""
+        pairs = ' in pairs' if self.antithetic else ''
+        return f'{self.noise_settings}{pairs}, seed {self.seed}'
+
+    @property
+    def is_network(self) -> bool:
         return not self.members and self.draws_per_member == 1
 
     def networks(self, forward: Forward, inputs: Tensor) -> Iterator[Networks]:
-        if self.is_model:
+        if self.is_network:
             return super().centre(forward, inputs)
         if self.noise == 'element':
             return self._element_networks(forward)
@@ -181,8 +202,25 @@ class BNLPosterior(ForkingPosterior):
     def draw(self) -> Dict[str, Tensor]:
         """eps of all layers, in scope or not, so scopes share their draws."""
         shapes = {n: layer.weight.shape for n, layer in self.layers.items()}
-        return draw_eps(shapes, max(1, len(self.members)),
-                        self.draws_per_member, self.antithetic, self.seed)
+        members = max(1, len(self.members))
+        if self.candidates is None or not self._is_noisy():
+            return draw_eps(shapes, members, self.draws_per_member,
+                            self.antithetic, self.seed)
+        nll = self._known_likelihoods(members)
+        eps = draw_eps(shapes, members, self.candidates, self.antithetic,
+                       self.seed)
+        return keep_best(eps, nll, self.samples)
+
+    def _known_likelihoods(self, members: int) -> List[List[float]]:
+        known = self.likelihoods
+        if len(known) != members or any(
+                len(values) != self.candidates for values in known):
+            raise ValueError(
+                f'candidates={self.candidates} of BNLPosterior, but the '
+                'members do not say which draws are the best of '
+                f'{self.draw_settings}; find out with `tools/members.py draws '
+                'CONFIG BASE MEMBERS`, or write candidates=None.')
+        return known
 
     def _fingerprint(self) -> tuple:
         """Changes whenever an optimizer, a load or a move touches a norm."""
@@ -195,7 +233,8 @@ class BNLPosterior(ForkingPosterior):
         alphas = tuple(layer.alpha for layer in self.layers.values())
         return (tuple((id(t), t._version, t.device) for t in tensors), alphas,
                 tuple(map(id, self.members)), self.samples, self.seed,
-                self.antithetic, tuple(self.in_scope))
+                self.antithetic, tuple(self.in_scope), self.candidates,
+                str(self.likelihoods))
 
     def _bank_networks(self, bank: Bank, forward: Forward,
                        inputs: Tensor) -> Iterator[Networks]:
@@ -239,6 +278,17 @@ class BNLPosterior(ForkingPosterior):
             for name in chunk:
                 self.layers[name].network = None
                 self.layers[name].noise = before[name]
+
+
+def check_candidates(candidates: int, samples: int, noise: str) -> None:
+    """Refuse a choice that is none, or that cannot be made."""
+    if candidates < samples:
+        raise ValueError(
+            f'candidates={candidates} of BNLPosterior are fewer than the '
+            f'samples={samples} to keep; write candidates={2 * samples}.')
+    if noise == 'element':
+        raise ValueError("noise='element' is drawn anew for every image, so "
+                         'no draw can be chosen; write candidates=None.')
 
 
 def _tensors_of(layer: BayesianNorm, name: str,

@@ -1,8 +1,10 @@
 """The one interface of every posterior: it yields networks."""
-from typing import TYPE_CHECKING, Callable, Iterator
+from typing import TYPE_CHECKING, Callable, Iterator, Optional, Sequence
 
 from mmseg.registry import MODELS
 from torch import Tensor
+
+from .views import View, make_views
 
 if TYPE_CHECKING:
     from ..segmentor import BayesianSegmentor
@@ -19,9 +21,17 @@ class Posterior:
     A posterior is attached once to the model whose networks it holds. Asked
     for :meth:`networks`, it yields them in chunks of n: functions that can
     be called on any number of images or windows until the next chunk.
+
+    Args:
+        views (dict, optional): Arguments of :func:`make_views`: each network
+            sees each image in all of these ways (test-time augmentation).
+            Defaults to None, as it is.
     """
 
     model: 'BayesianSegmentor'
+
+    def __init__(self, views: Optional[dict] = None) -> None:
+        self.views = [View()] if views is None else make_views(**views)
 
     def attach(self, model: 'BayesianSegmentor') -> None:
         """Get to know the model; called in the segmentor's constructor."""
@@ -32,9 +42,19 @@ class Posterior:
         return 1
 
     @property
-    def is_model(self) -> bool:
+    def passes(self) -> int:
+        """How often an image is looked at."""
+        return len(self) * len(self.views)
+
+    @property
+    def is_network(self) -> bool:
         """Whether the only network is the attached model as it stands."""
         return False
+
+    @property
+    def is_model(self) -> bool:
+        """Whether that network sees images just as the model would."""
+        return self.is_network and len(self.views) == 1
 
     def networks(self, forward: Forward, inputs: Tensor) -> Iterator[Networks]:
         """Yield all K networks, chunk by chunk.
@@ -55,8 +75,24 @@ class DeterministicPosterior(Posterior):
     """The trained network alone: the baseline of every comparison."""
 
     @property
-    def is_model(self) -> bool:
+    def is_network(self) -> bool:
         return True
 
     def networks(self, forward: Forward, inputs: Tensor) -> Iterator[Networks]:
         return self.centre(forward, inputs)
+
+
+@MODELS.register_module()
+class TTAPosterior(DeterministicPosterior):
+    """Test-time augmentation: the network on several views of the image.
+
+    Args:
+        flips (Sequence[str]): Of ``'horizontal'`` and ``'vertical'``.
+            Defaults to ``('horizontal', )``.
+        scales (Sequence[float]): Sizes besides 1. Defaults to none.
+    """
+
+    def __init__(self,
+                 flips: Sequence[str] = ('horizontal', ),
+                 scales: Sequence[float] = ()) -> None:
+        super().__init__(dict(flips=flips, scales=scales))

@@ -1,5 +1,5 @@
 """The noise of a posterior: all draws of all members, from one seed."""
-from typing import Dict, List
+from typing import Dict, List, Sequence
 
 import torch
 from torch import Size, Tensor
@@ -31,6 +31,23 @@ def draw_eps(shapes: Dict[str, Size], members: int, draws: int,
                 noise = torch.stack([noise, -noise], 1).flatten(0, 1)
             eps[name].append(noise)
     return {name: torch.stack(values) for name, values in eps.items()}
+
+
+def keep_best(eps: Dict[str, Tensor], nll: Sequence[Sequence[float]],
+              count: int) -> Dict[str, Tensor]:
+    """Of each member the draws that explain labelled images best.
+
+    Args:
+        eps (dict): Noise ``[M, N, *shape]`` by layer.
+        nll (Sequence[Sequence[float]]): Negative log-likelihoods ``[M, N]``.
+        count (int): Draws L to keep, in the order in which they were drawn.
+    """
+    order = torch.tensor(nll).argsort(dim=1, stable=True)
+    best = order[:, :count].sort(1).values
+    return {
+        name: torch.stack([noise[m, kept] for m, kept in enumerate(best)])
+        for name, noise in eps.items()
+    }
 
 
 def check_draws(samples: int, paired: bool) -> None:

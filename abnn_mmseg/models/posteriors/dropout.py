@@ -92,14 +92,14 @@ class DropoutPosterior(ForkingPosterior):
             'how much to drop after it; write rate=0.1, say.')
 
     def __len__(self) -> int:
-        return 1 if self.is_model else self.samples
+        return 1 if self.is_network else self.samples
 
     @property
-    def is_model(self) -> bool:
+    def is_network(self) -> bool:
         return not self.sites
 
     def networks(self, forward: Forward, inputs: Tensor) -> Iterator[Networks]:
-        if self.is_model:
+        if self.is_network:
             return self.centre(forward, inputs)
         numbers = torch.arange(self.samples, device=inputs.device)
         return self.forked(

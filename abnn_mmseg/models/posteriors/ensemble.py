@@ -1,7 +1,7 @@
 """Deep ensembles: networks that were trained apart."""
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Dict, Iterator, List, Sequence, Union
+from typing import Dict, Iterator, List, Optional, Sequence, Union
 
 from mmseg.registry import MODELS
 from torch import Tensor, nn
@@ -21,9 +21,12 @@ class EnsemblePosterior(Posterior):
     Args:
         checkpoints (Sequence[str]): Checkpoints of this very architecture,
             all networks of the ensemble.
+        views (dict, optional): See :class:`Posterior`.
     """
 
-    def __init__(self, checkpoints: Sequence[Union[str, Path]] = ()) -> None:
+    def __init__(self, checkpoints: Sequence[Union[str, Path]] = (),
+                 views: Optional[dict] = None) -> None:
+        super().__init__(views)
         self.set_checkpoints(checkpoints)
 
     def set_checkpoints(self, checkpoints: Sequence[Union[str,
@@ -36,11 +39,11 @@ class EnsemblePosterior(Posterior):
         return max(1, len(self.checkpoints))
 
     @property
-    def is_model(self) -> bool:
+    def is_network(self) -> bool:
         return not self.checkpoints
 
     def networks(self, forward: Forward, inputs: Tensor) -> Iterator[Networks]:
-        if self.is_model:
+        if self.is_network:
             yield from super().centre(forward, inputs)
         for state in self.states():
             with _weights(self.model, state):

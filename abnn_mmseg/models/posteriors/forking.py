@@ -23,6 +23,7 @@ class ForkingPosterior(Posterior):
             standard error of its mean probability is below.
         share_trunk (bool): Compute what comes before the fork once. False
             computes all of it for every network.
+        views (dict, optional): See :class:`Posterior`.
 
     Attributes:
         one_by_one (bool): Whether networks run one after the other: set once
@@ -35,13 +36,19 @@ class ForkingPosterior(Posterior):
     def __init__(self,
                  draws_per_pass: Optional[int] = None,
                  tolerance: Optional[float] = None,
-                 share_trunk: bool = True) -> None:
+                 share_trunk: bool = True,
+                 views: Optional[dict] = None) -> None:
+        super().__init__(views)
         if draws_per_pass is not None and draws_per_pass < 1:
             raise ValueError(f'draws_per_pass={draws_per_pass} must be at '
                              'least 1, or None to choose by memory.')
         if tolerance is not None and not tolerance > 0:
             raise ValueError(f'tolerance={tolerance} must be positive, such '
                              'as 0.01, or None to use all draws.')
+        if tolerance is not None and len(self.views) > 1:
+            raise ValueError(
+                f'tolerance={tolerance} stops drawing before all views were '
+                'seen; write tolerance=None or views=None.')
         self.draws_per_pass = draws_per_pass
         self.tolerance = tolerance
         self.share_trunk = share_trunk
