@@ -60,7 +60,9 @@ $(CAMVID_RUNS)/base_%/iter_800.pth: | venv
 $(CAMVID_RUNS)/abnn_%/members.pth: $(CAMVID_RUNS)/base_0/iter_800.pth $(CAMVID_ABNN) | venv
 	$(PYTHON) tools/train.py $(CAMVID_ABNN) --resume --work-dir $(@D) \
 	  --cfg-options randomness.seed=$*0
-	$(PYTHON) tools/members.py temperature $(CAMVID_ABNN) $< $@ --images 12 \
+	$(PYTHON) tools/members.py draws $(CAMVID_ABNN) $< $@ --images 4 \
+	  --cfg-options model.posterior.seed=$*
+	$(PYTHON) tools/members.py temperature $(CAMVID_ABNN) $< $@ --images 8 \
 	  --cfg-options model.posterior.seed=$*
 
 .DELETE_ON_ERROR:

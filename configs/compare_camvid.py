@@ -59,6 +59,7 @@ methods = [
         options={'model.posterior.seed': seed},
         variants={
             'centre': dict(),
+            'centre, one size': dict(views=1),
             'posterior mean': mean,
             'temperature': dict(mean, temperature='members')
         }) for seed in range(3)

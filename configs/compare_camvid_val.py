@@ -1,9 +1,9 @@
-# How the rates of dropout were chosen, and what per-pixel noise does on the
-# same validation images: tools/compare.py with --images 17.
+# How the rates of dropout were chosen, and what per-pixel noise, two sizes and
+# a choice among draws do: validation images, tools/compare.py with --images 17.
 _base_ = './compare_camvid.py'
 work_dir = '{{$CAMVID_RUNS:work_dirs/camvid}}/comparison_val'
 test_sets = dict(_delete_=True, val=dict(split='val'))
-network = _base_.methods[0]
+network, tta, drawn = (_base_.methods[i] for i in (0, 3, 5))
 rates = dict(head=(0.1, 0.3, 0.5), stages=(0.1, 0.2, 0.3, 0.4))
 
 methods = [
@@ -22,6 +22,14 @@ methods = [
             'model.posterior.noise': 'element',
             'model.posterior.alpha': 0.2,
             'model.posterior.scope': 'backbone',
-            'model.posterior.samples': 6
+            'model.posterior.samples': 6,
+            'model.posterior.candidates': None,
+            'model.posterior.views': None
         }),
+    tta,
+    drawn,
+    dict(
+        drawn,
+        name='ABNN, draws as they come',
+        options={'model.posterior.candidates': None}),
 ]
