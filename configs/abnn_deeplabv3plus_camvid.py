@@ -21,7 +21,7 @@ model = dict(
         type='BNLPosterior',
         alpha=0.5,
         scope='backbone.layer2',
-        samples=3,
+        samples=2,
         candidates=6,
         antithetic=False,
         views=dict(flips=(), scales=(0.75, ))),

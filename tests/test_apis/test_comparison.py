@@ -308,7 +308,8 @@ def test_the_methods_of_camvid_fit_its_network():
     assert networks == {'MC dropout, head': 6, 'MC dropout, stages': 6,
                         'TTA': 4, 'ensemble of 3': 1}
     abnn = Config.fromfile(cfg.methods[-1]['config'])
-    assert abnn.num_members * abnn.model.posterior.samples == 12
+    posterior = MODELS.build(abnn.model.posterior)
+    assert abnn.num_members * posterior.samples * len(posterior.views) == 12
 
 
 @pytest.mark.parametrize('name', ['noise', 'training'])
