@@ -2,8 +2,8 @@
 # ensemble of three needs. Its settings were chosen on validation images
 # (docs/comparison.md). Noise lives in one stage, all norms train, and they
 # train on whole images as they come in testing: norms of a network trained on
-# crops have something to learn there. `tools/members.py draws` says which draws
-# are good networks; those look at the image in two sizes.
+# crops have something to learn there. `tools/members.py draws` finds out which
+# draws are good networks; those look at the image in two sizes.
 _base_ = [
     './deeplabv3plus_r50-caffe-d16_1xb4-800_camvid-224x288.py',
     './_base_/schedules/abnn_sgd_poly.py'

@@ -1,5 +1,5 @@
 # How the rates of dropout were chosen, and what per-pixel noise, two sizes and
-# a choice among draws do: validation images, tools/compare.py with --images 17.
+# a choice among draws do, on validation images: tools/compare.py, --images 17.
 _base_ = './compare_camvid.py'
 work_dir = '{{$CAMVID_RUNS:work_dirs/camvid}}/comparison_val'
 test_sets = dict(_delete_=True, val=dict(split='val'))
@@ -28,8 +28,12 @@ methods = [
         }),
     tta,
     drawn,
+    # A temperature holds for the draws that it was fitted to.
     dict(
         drawn,
         name='ABNN, draws as they come',
+        group=None,
+        variants={k: v for k, v in drawn.variants.items()
+                  if k != 'temperature'},
         options={'model.posterior.candidates': None}),
 ]

@@ -47,13 +47,17 @@ def weigh_draws(cfg: Config, model: BayesianSegmentor,
             'the posterior of the config keeps all its draws; write '
             "candidates=16, say, in posterior=dict(type='BNLPosterior', "
             '...) to choose among so many of each member.')
+    if not posterior.is_noisy:
+        raise ValueError('alpha is 0 in all layers of the scope, so all '
+                         'draws are one network; write another alpha.')
     clock = cost_clock()
     start = clock()
     dataset = DATASETS.build(cfg.val_dataloader.dataset)
     chosen = spread(len(dataset), images)
-    kept = posterior.samples
-    # All of them, for a while.
+    kept, resolution = posterior.samples, model.resolution
+    # All of them, for a while, at the size of the labels.
     posterior.samples, posterior.candidates = candidates, None
+    model.resolution = 'full'
     try:
         nll = torch.stack([
             _nll_of_networks(model, dataset[i])
@@ -61,6 +65,7 @@ def weigh_draws(cfg: Config, model: BayesianSegmentor,
         ]).mean(0)
     finally:
         posterior.samples, posterior.candidates = kept, candidates
+        model.resolution = resolution
     # Views come one after the other, each with all networks.
     nll = nll.view(len(posterior.views), -1, candidates).mean(0)
     return dict(nll=nll.tolist(),

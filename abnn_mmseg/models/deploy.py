@@ -101,14 +101,15 @@ def _statistics(logits: Iterator[Tensor]) -> StreamingStatistics:
 def _check(model: BayesianSegmentor) -> None:
     """Refuse a model whose graph would answer something else."""
     posterior = model.posterior
-    if not (posterior.is_model or isinstance(posterior, BNLPosterior)):
+    if not (posterior.is_network or isinstance(posterior, BNLPosterior)):
         raise ValueError(
             f'the networks of {type(posterior).__name__} are not constants '
             'that one graph can hold; export a BNLPosterior, or one network '
             'with DeterministicPosterior.')
     if len(posterior.views) > 1:
-        raise ValueError(f'views of {type(posterior).__name__} change the '
-                         "image's size; a graph needs views=None.")
+        raise ValueError(f'the {len(posterior.views)} views of '
+                         f'{type(posterior).__name__} are as many images; a '
+                         'graph takes one, so write views=None.')
     if getattr(posterior, 'noise', 'channel') == 'element':
         raise ValueError("noise='element' draws random numbers for every "
                          "pixel; a graph needs noise='channel'.")

@@ -124,7 +124,7 @@ class BayesianSegmentor(BaseSegmentor):
                 ) -> List[SegDataSample]:
         """Class map, log of the mean probability, and uncertainty maps.
 
-        When the posterior is the model itself (no noise, no members), class
+        When the posterior is the model itself (one network, one view), class
         map and ``seg_logits`` are the original model's, bit for bit.
         """
         if not torch.isfinite(inputs).all():

@@ -2,6 +2,7 @@ import json
 import shutil
 import statistics
 
+import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
@@ -207,6 +208,12 @@ def test_only_what_decides_on_a_row_is_in_its_key(comparison, tmp_path):
     hot = settings('T')
     store(path, 'temperatures', dict(posterior_mean=5.), 'alpha 0.1')
     assert settings() == before and settings('T') != hot
+    chooses = dict(options={'model.posterior.candidates': 4})
+    blind = settings(**chooses)
+    store(path, 'draws', dict(nll=[[1., 2., 3., 4.]] * 2, seconds=5.), '')
+    assert settings() == before and settings(**chooses) != blind
+    assert Method(**entry).training()['own_seconds'] == 60
+    assert Method(**{**entry, **chooses}).training()['own_seconds'] == 65
     content = torch.load(path)
     content['members'][0]['state']['backbone.bn1.bias'][0] += 1
     torch.save(content, path)
@@ -283,6 +290,42 @@ def test_maps_of_another_score_are_not_drawn(comparison, tmp_path, capsys):
     compare(comparison, path, 1, ['base'])
     assert 'Not in c_ood.png: base' in capsys.readouterr().out
     assert not figure.exists()
+
+
+def test_a_variant_may_have_the_first_views_only(comparison, tmp_path):
+    """It is the method without views, and costs no pass of its own."""
+    abnn = comparison.methods[2]
+    comparison.methods = [
+        dict(abnn, name='plain', variants={'': {}}),
+        dict(abnn, name='views', variants={'all': {}, 'one': dict(views=1)},
+             options={'model.posterior.views': dict(scales=(0.5, ))})]
+    rows = by_name(compare(comparison, str(tmp_path / 'c.json'), 1))
+    plain, one, every = (
+        rows[key] for key in (('plain', ''), ('views', 'one'),
+                              ('views', 'all')))
+    assert one['metrics'] == pytest.approx(plain['metrics'])
+    assert every['metrics'] != pytest.approx(plain['metrics'])
+    assert every['networks'] == 4 * one['networks'] == 4 * plain['networks']
+    assert every['inference']['seconds'] > one['inference']['seconds']
+    for changes, sentence in (
+        (dict(views=5), 'views=5; its posterior has 4'),
+        (dict(views=dict(scales=(2, ))), 'write how many'),
+        (dict(views=1, temperature='members'), 'fitted to all of them')):
+        comparison.methods[1].variants.one = changes
+        with pytest.raises(ValueError, match=sentence):
+            compare(comparison, str(tmp_path / 'c.json'), 1)
+
+
+def test_each_variant_keeps_its_own_maps(comparison, tmp_path):
+    comparison.methods = [dict(
+        comparison.methods[2], variants={'all': {}, 'one': dict(views=1)},
+        options={'model.posterior.views': dict(scales=(0.5, ))})]
+    rows = compare(comparison, str(tmp_path / 'c.json'), 2)
+    files = [np.load(f'{comparison.work_dir}/rows/{row["key"]}.npz')
+             for row in rows if 'key' in row]
+    names = [name for name in files[0] if name.endswith('entropy')]
+    assert names and files[0].files == files[1].files
+    assert any((files[0][name] != files[1][name]).any() for name in names)
 
 
 def test_a_table_without_anomalies_keeps_the_rest(comparison, tmp_path):

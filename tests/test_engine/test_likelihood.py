@@ -83,12 +83,30 @@ def test_the_best_draws_are_stored_and_used(members):
                               every.draw()[name]):
         order = sorted(range(CANDIDATES), key=nll.__getitem__)
         assert torch.equal(best, eps[sorted(order[:loaded.samples])])
-    # The networks, too, are the ones that are best by themselves.
-    cfg.model.posterior.candidates = loaded.samples
-    plain = build_segmentor(cfg, cfg.load_from)
-    plain.posterior.likelihoods = [[0.] * loaded.samples]
-    assert not torch.equal(plain.posterior.bank()[name].scale[:1],
-                           loaded.bank()[name].scale[:1])
+    # A network is the same, chosen or not.
+    order = [sorted(range(CANDIDATES), key=nll.__getitem__)[:loaded.samples]
+             for nll in draws['nll']]
+    rows = [m * CANDIDATES + k for m, best in enumerate(order)
+            for k in sorted(best)]
+    assert torch.equal(loaded.bank()[name].scale,
+                       every.bank()[name].scale[rows])
+
+
+@torch.no_grad()
+def test_draws_are_judged_over_all_views_at_the_size_of_the_labels(members):
+    cfg, model, path = members
+    cfg.model.posterior.views = dict(flips=(), scales=(0.5, ))
+    cfg.model.resolution = 'decoder'
+    both = build_segmentor(cfg, path)
+    nll = torch.tensor(weigh_draws(cfg, both, images=1)['nll'])
+    assert both.resolution == 'decoder'
+    assert both.posterior.candidates == CANDIDATES
+    parts = []
+    for view in list(both.posterior.views):
+        both.posterior.views = [view]
+        parts.append(torch.tensor(weigh_draws(cfg, both, images=1)['nll']))
+    assert not torch.allclose(*parts)
+    assert torch.allclose(nll, (parts[0] + parts[1]) / 2, atol=1e-5)
 
 
 @torch.no_grad()
@@ -97,6 +115,8 @@ def test_unknown_draws_are_refused_with_the_command(members):
     images = torch.randn(1, 3, 32, 64)
     with pytest.raises(ValueError, match='candidates=6.*members.py draws'):
         model.predict(images)
+    with pytest.raises(ValueError, match='judged with the members'):
+        build_segmentor(cfg, cfg.load_from).predict(images)
     store(path, 'draws', dict(nll=[[1.] * CANDIDATES] * 2),
           model.posterior.draw_settings)
     build_segmentor(cfg, path).predict(images)
@@ -114,11 +134,14 @@ def test_nothing_to_choose_from_is_refused(members):
         weigh_draws(cfg, build_segmentor(cfg, path))
     for wrong, sentence in ((dict(candidates=1, samples=2), 'fewer than'),
                             (dict(candidates=4, noise='element'), 'anew'),
-                            (dict(candidates=5), 'odd')):
+                            (dict(candidates=5), 'candidates=5 is odd')):
         cfg.model.posterior.update(wrong)
         with pytest.raises(ValueError, match=sentence):
             build_segmentor(cfg, path)
         cfg.model.posterior.update(candidates=None, noise='channel')
+    cfg.model.posterior.update(candidates=4, alpha=0.)
+    with pytest.raises(ValueError, match='alpha is 0'):
+        weigh_draws(cfg, build_segmentor(cfg, path))
 
 
 def test_members_are_validated_before_their_draws_are_known(

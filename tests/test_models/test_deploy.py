@@ -101,6 +101,9 @@ def test_what_a_graph_cannot_hold_is_refused():
     for model, word in (
             (model_of(dict(noise='element')), "noise='channel'"),
             (model_of(resolution='decoder'), "resolution='full'"),
+            (model_of(dict(views=dict(scales=(0.5, )))), 'views=None'),
+            (build(dict(bayesian_config(), posterior=dict(
+                type='TTAPosterior'))), 'views=None'),
             (build(dict(bayesian_config(), posterior=dict(
                 type='DropoutPosterior'))), 'DropoutPosterior')):
         with pytest.raises(ValueError, match=word):

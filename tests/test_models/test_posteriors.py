@@ -232,6 +232,19 @@ def test_every_network_sees_every_view(test_cfg, checkpoints, images):
                               torch.stack(parts).mean(0), atol=1e-5)
 
 
+def test_views_are_named_as_they_are_written():
+    views = build(posterior_config(dict(
+        type='DeterministicPosterior',
+        views=dict(flips='vertical', scales=0.5)))).posterior.views
+    assert [str(v) for v in views] == [
+        'x1', 'x1 vertical', 'x0.5', 'x0.5 vertical']
+    for wrong, sentence in ((dict(scale=2), 'write views='), (2, 'views=2'),
+                            (dict(flips=('left', )), "holds 'left'"),
+                            (dict(scales=(-1, )), 'positive factors')):
+        with pytest.raises(ValueError, match=sentence):
+            both(dict(type='DeterministicPosterior', views=wrong))
+
+
 def test_views_and_tolerance_exclude_each_other():
     with pytest.raises(ValueError, match='before all views were seen'):
         both(dict(type='BNLPosterior', alpha=0.1, views=dict(scales=(0.5, )),

@@ -62,7 +62,7 @@ class Evaluation:
         self.reference.attach(model)
         self.done = 0
         self.seconds: List[Dict[str, float]] = []
-        self.maps: Dict[str, torch.Tensor] = {}
+        self.maps: Dict[str, Dict[str, torch.Tensor]] = {}
 
     def run(self, title: str) -> Dict[str, dict]:
         """Metrics and seconds of each variant."""
@@ -149,8 +149,8 @@ class Evaluation:
                 self.model.conclude(
                     inputs, samples, draws[views], predicting[views])
             self.evaluators[name].process(samples, data)
-        if number in self.shown:
-            self._keep(number, samples[0])
+            if number in self.shown:
+                self._keep(name, number, samples[0])
         if self.done % TIMED == 0:
             seconds['reference'] = self._time_reference(data)
         self.seconds.append(seconds)
@@ -191,15 +191,17 @@ class Evaluation:
             torch.cuda.synchronize()
         seconds[name] = time.perf_counter() - start
 
-    def _keep(self, number: int, sample) -> None:
-        self.maps[f'{number} {self.score}'] = sample.uncertainty.get(
+    def _keep(self, name: str, number: int, sample) -> None:
+        maps = self.maps.setdefault(name, {})
+        maps[f'{number} {self.score}'] = sample.uncertainty.get(
             self.score)[0].cpu().half()
-        self.maps[f'{number} prediction'] = sample.pred_sem_seg.data[0].cpu(
+        maps[f'{number} prediction'] = sample.pred_sem_seg.data[0].cpu(
         ).byte()
 
-    def arrays(self) -> Dict[str, np.ndarray]:
-        """The kept maps, for a file."""
-        return {name: value.numpy() for name, value in self.maps.items()}
+    def arrays(self, name: str) -> Dict[str, np.ndarray]:
+        """The kept maps of a variant, for a file."""
+        return {key: value.numpy()
+                for key, value in self.maps.get(name, {}).items()}
 
     def _save(self) -> None:
         state = dict(

@@ -68,6 +68,8 @@ class Method:
                     f'variant {name!r} of the method {self.name!r} changes '
                     f'{sorted(strange)[0]!r}; a variant may change '
                     'prediction, temperature and views, so write a method.')
+            _check_views(f'variant {name!r} of the method {self.name!r}',
+                         changes)
             one_of(f'prediction of the variant {name!r}',
                    changes.get('prediction', PREDICTIONS[0]), PREDICTIONS)
             check_temperature(changes.get('temperature', 1.))
@@ -92,7 +94,7 @@ class Method:
         # At the head's resolution, each view has maps of its own size.
         most = len(model.posterior.views) * (model.resolution == 'full')
         for name, changes in self.variants.items():
-            if 'views' in changes and not 1 <= changes['views'] <= most:
+            if changes.get('views', 0) > most:
                 raise ValueError(
                     f'variant {name!r} of the method {self.name!r} has views='
                     f'{changes["views"]}; its posterior has '
@@ -108,7 +110,12 @@ class Method:
         return dict(
             model=bayesian_model_cfg(self.cfg).to_dict(),
             variant=dict(changes),
-            weights=[digest(path, uses) for path in self.checkpoints])
+            weights=[digest(path, uses, self._chooses())
+                     for path in self.checkpoints])
+
+    def _chooses(self) -> bool:
+        """Whether draws are chosen by what the members know of them."""
+        return bool(self.cfg.model.get('posterior', {}).get('candidates'))
 
     def training(self) -> dict:
         """Seconds of training, of the base and of what comes on top."""
@@ -116,7 +123,7 @@ class Method:
         base = training_seconds(first)
         if base is None:
             base = self.training_seconds
-        own = [training_seconds(path) for path in others]
+        own = [training_seconds(path, self._chooses()) for path in others]
         known = [seconds for seconds in own if seconds is not None]
         return dict(
             base_seconds=base,
@@ -130,18 +137,31 @@ class Method:
             for path in self.checkpoints)
 
 
-def digest(path: str, with_temperature: bool = False) -> str:
+def _check_views(where: str, changes: dict) -> None:
+    views = changes.get('views', 1)
+    if not isinstance(views, int) or isinstance(views, bool) or views < 1:
+        raise ValueError(f'{where} has views={views!r}; write how many of '
+                         "the posterior's it takes, such as views=1.")
+    if 'views' in changes and changes.get('temperature') == 'members':
+        raise ValueError(f'{where} takes some of the views, but the '
+                         "members' temperature was fitted to all of them; "
+                         'write a number, or a method with other views.')
+
+
+def digest(path: str, with_temperature: bool = False,
+           with_draws: bool = False) -> str:
     """A fingerprint of the weights in a file.
 
-    Optimizers and metadata do not count, except what is known of draws and
-    a temperature in use.
+    Optimizers and metadata do not count, except what is in use: a
+    temperature, and what is known of the draws.
     """
     sha = hashlib.sha256()
     if is_member_file(path):
         for member in read_members(path):
             sha.update(member['fingerprint'].encode())
             _add(sha, member['state'])
-            sha.update(repr(_draws(member).get('nll', '')).encode())
+            if with_draws:
+                sha.update(repr(_draws(member).get('nll', '')).encode())
             if with_temperature:
                 known = member['meta'].get('temperatures') or {}
                 sha.update(repr(sorted(known.items())).encode())
@@ -160,13 +180,15 @@ def _add(sha, state: Dict[str, Tensor]) -> None:
         sha.update(value.contiguous().view(-1).view(torch.uint8).numpy())
 
 
-def training_seconds(path: str) -> Optional[float]:
-    """What a file knows of the cost of its training."""
+def training_seconds(path: str, with_draws: bool = False
+                     ) -> Optional[float]:
+    """What a file knows of the cost of its training, and of its draws."""
     if is_member_file(path):
         members = read_members(path)
         seconds = [m['meta'].get('seconds') for m in members]
         if None in seconds:
             return None
-        return float(sum(seconds)) + _draws(members[0]).get('seconds', 0.)
+        judged = _draws(members[0]).get('seconds', 0.) if with_draws else 0.
+        return float(sum(seconds)) + judged
     meta = read_checkpoint(path, mmap=True).get('meta')
     return (meta or {}).get(TRAINING_SECONDS)

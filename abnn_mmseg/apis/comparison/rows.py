@@ -64,7 +64,10 @@ def rows_of(method: Method, data: Data, folder: Path,
     if missing and not is_wanted:
         return []
     if missing:
-        _evaluate(method, data, {v: keys[v] for v in missing}, folder, device)
+        # Also named by the finished ones: a run that was killed while it
+        # wrote them goes on.
+        state = folder / f'{key_of(keys)}.unfinished.pth'
+        _evaluate(method, data, {v: keys[v] for v in missing}, state, device)
     rows = []
     for variant, key in keys.items():
         row = json.loads((folder / f'{key}.json').read_text())
@@ -76,20 +79,19 @@ def rows_of(method: Method, data: Data, folder: Path,
     return rows
 
 
-def _evaluate(method: Method, data: Data, keys: Dict[str, str], folder: Path,
+def _evaluate(method: Method, data: Data, keys: Dict[str, str], state: Path,
               device: Optional[str]) -> None:
     model = method.build(device)
     model.scores = data.maps
     evaluation = Evaluation(
         model, {v: method.variants[v] for v in keys}, data.dataset,
-        data.metrics, data.images, data.shown, data.figure['score'],
-        folder / f'{key_of(keys)}.unfinished.pth')
+        data.metrics, data.images, data.shown, data.figure['score'], state)
     results = evaluation.run(f'{method.name} on {data.name}')
     for variant, key in keys.items():
-        with atomic_path(folder / f'{key}.npz') as temporary:
-            np.savez_compressed(
-                temporary, **evaluation.arrays())  # type: ignore[arg-type]
-        write_metrics(folder / f'{key}.json', dict(
+        with atomic_path(state.with_name(f'{key}.npz')) as temporary:
+            np.savez_compressed(temporary, **evaluation.arrays(
+                variant))  # type: ignore[arg-type]
+        write_metrics(state.with_name(f'{key}.json'), dict(
             key=key, images=len(data.images), **results[variant]))
     evaluation.forget()
 

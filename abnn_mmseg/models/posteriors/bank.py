@@ -71,7 +71,7 @@ class BNLPosterior(ForkingPosterior):
         paired = antithetic and noise == 'channel'
         check_draws(samples, paired)
         if candidates is not None:
-            check_draws(candidates, paired)
+            check_draws(candidates, paired, 'candidates')
             check_candidates(candidates, samples, noise)
         self.alpha = alpha
         self.samples = samples
@@ -115,6 +115,7 @@ class BNLPosterior(ForkingPosterior):
         No members means one: the norms the model has right now.
         """
         self.members = members
+        self.likelihoods = []
         self._built = None
 
     def __len__(self) -> int:
@@ -123,9 +124,11 @@ class BNLPosterior(ForkingPosterior):
     @property
     def draws_per_member(self) -> int:
         """Without noise all draws are one network."""
-        return self.samples if self._is_noisy() else 1
+        return self.samples if self.is_noisy else 1
 
-    def _is_noisy(self) -> bool:
+    @property
+    def is_noisy(self) -> bool:
+        """Whether any layer in scope has noise."""
         return any(self.layers[n].alpha for n in self.in_scope
                    if n in self.layers)
 
@@ -134,8 +137,12 @@ class BNLPosterior(ForkingPosterior):
         """What numbers fitted to these networks depend on, for people."""
         alpha = "the layers' alpha" if self.alpha is None else (
             f'alpha {self.alpha:g}')
-        best = f', best of {self.candidates} draws' if self.candidates else ''
-        return f'{alpha}, scope {self.scope!r}, {self.noise} noise{best}'
+        parts = [alpha, f'scope {self.scope!r}', f'{self.noise} noise']
+        if self.candidates:
+            parts.append(f'best of {self.candidates} draws')
+        if len(self.views) > 1:
+            parts.append('views ' + ' '.join(map(str, self.views)))
+        return ', '.join(parts)
 
     @property
     def draw_settings(self) -> str:
@@ -203,7 +210,7 @@ class BNLPosterior(ForkingPosterior):
         """eps of all layers, in scope or not, so scopes share their draws."""
         shapes = {n: layer.weight.shape for n, layer in self.layers.items()}
         members = max(1, len(self.members))
-        if self.candidates is None or not self._is_noisy():
+        if self.candidates is None or not self.is_noisy:
             return draw_eps(shapes, members, self.draws_per_member,
                             self.antithetic, self.seed)
         nll = self._known_likelihoods(members)
@@ -213,6 +220,11 @@ class BNLPosterior(ForkingPosterior):
 
     def _known_likelihoods(self, members: int) -> List[List[float]]:
         known = self.likelihoods
+        if not self.members:
+            raise ValueError(
+                f'candidates={self.candidates} of BNLPosterior are judged '
+                'with the members, and there are none; load a member file, '
+                'or write candidates=None.')
         if len(known) != members or any(
                 len(values) != self.candidates for values in known):
             raise ValueError(

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Callable, Iterator, Optional, Sequence
 from mmseg.registry import MODELS
 from torch import Tensor
 
-from .views import View, make_views
+from .views import make_views
 
 if TYPE_CHECKING:
     from ..segmentor import BayesianSegmentor
@@ -31,7 +31,13 @@ class Posterior:
     model: 'BayesianSegmentor'
 
     def __init__(self, views: Optional[dict] = None) -> None:
-        self.views = [View()] if views is None else make_views(**views)
+        views = {'flips': ()} if views is None else views
+        if not isinstance(views, dict) or set(views) - {'flips', 'scales'}:
+            raise ValueError(
+                f'views={views!r} of the posterior; write '
+                "views=dict(flips=('horizontal', ), scales=(0.75, )), or "
+                'None for the image as it is.')
+        self.views = make_views(**views)
 
     def attach(self, model: 'BayesianSegmentor') -> None:
         """Get to know the model; called in the segmentor's constructor."""

@@ -50,13 +50,13 @@ def keep_best(eps: Dict[str, Tensor], nll: Sequence[Sequence[float]],
     }
 
 
-def check_draws(samples: int, paired: bool) -> None:
+def check_draws(samples: int, paired: bool, name: str = 'samples') -> None:
     """Refuse a number of draws that cannot be drawn."""
     if (isinstance(samples, bool) or not isinstance(samples, int)
             or samples < 1):
-        raise ValueError(f'samples={samples!r} is not a number of draws; '
-                         'write a positive integer such as samples=8.')
+        raise ValueError(f'{name}={samples!r} is not a number of draws; '
+                         f'write a positive integer such as {name}=8.')
     if paired and samples > 1 and samples % 2:
         raise ValueError(
-            f'samples={samples} is odd, but antithetic draws come in pairs; '
-            f'write samples={samples + 1} or antithetic=False.')
+            f'{name}={samples} is odd, but antithetic draws come in pairs; '
+            f'write {name}={samples + 1} or antithetic=False.')

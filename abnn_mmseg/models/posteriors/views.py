@@ -1,5 +1,13 @@
 """Views of an image: flipped, resized, and undone in the logits."""
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import (
+    Callable,
+    Dict,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Union,
+)
 
 from mmseg.models.utils import resize
 from torch import Tensor
@@ -16,6 +24,9 @@ class View(NamedTuple):
     """
     scale: float = 1
     flip: Optional[str] = None
+
+    def __str__(self) -> str:
+        return f'x{self.scale:g}{" " + self.flip if self.flip else ""}'
 
     def look(self, images: Tensor) -> Tensor:
         """The images as a network sees them."""
@@ -46,14 +57,16 @@ class View(NamedTuple):
         return maps.flip(DIRECTIONS[self.flip]) if self.flip else maps
 
 
-def make_views(flips: Sequence[str] = ('horizontal', ),
-               scales: Sequence[float] = ()) -> List[View]:
+def make_views(flips: Union[str, Sequence[str]] = ('horizontal', ),
+               scales: Union[float, Sequence[float]] = ()) -> List[View]:
     """The image as it is, its flips, and the same at every other scale.
 
     Args:
         flips (Sequence[str]): Of ``'horizontal'`` and ``'vertical'``.
         scales (Sequence[float]): Sizes besides 1.
     """
+    flips = (flips, ) if isinstance(flips, str) else flips
+    scales = (scales, ) if isinstance(scales, (int, float)) else scales
     for flip in flips:
         if flip not in DIRECTIONS:
             raise ValueError(f'flips={flips!r} of the posterior holds '
