@@ -50,12 +50,29 @@ methods = [
         checkpoints=trained,
         posterior=dict(type='EnsemblePosterior')),
 ] + [
+    # Other members and other draws: the spread is that of both.
     dict(
-        name=f'ABNN, seed {seed}',
-        group='ABNN',
+        name=f'ABNN, 12 draws, seed {seed}',
+        group='ABNN, 12 draws',
         config=abnn,
         checkpoints=[trained[0], members[seed]],
-        # Other members and other draws: the spread is that of both.
+        options={
+            'model.posterior.seed': seed,
+            'model.posterior.samples': 4,
+            'model.posterior.candidates': None,
+            'model.posterior.antithetic': True,
+            'model.posterior.views': None
+        },
+        variants={
+            'centre': dict(),
+            'posterior mean': mean
+        }) for seed in range(3)
+] + [
+    dict(
+        name=f'ABNN, 6 chosen draws, seed {seed}',
+        group='ABNN, 6 chosen draws',
+        config=abnn,
+        checkpoints=[trained[0], members[seed]],
         options={'model.posterior.seed': seed},
         variants={
             'centre': dict(),

@@ -3,7 +3,7 @@
 _base_ = './compare_camvid.py'
 work_dir = '{{$CAMVID_RUNS:work_dirs/camvid}}/comparison_val'
 test_sets = dict(_delete_=True, val=dict(split='val'))
-network, tta, drawn = (_base_.methods[i] for i in (0, 3, 5))
+network, tta, drawn = (_base_.methods[i] for i in (0, 3, 8))
 rates = dict(head=(0.1, 0.3, 0.5), stages=(0.1, 0.2, 0.3, 0.4))
 
 methods = [

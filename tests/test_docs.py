@@ -7,6 +7,7 @@ import re
 import runpy
 import shlex
 import sys
+import tempfile
 from functools import cached_property
 from pathlib import Path
 
@@ -207,7 +208,7 @@ BUILDERS = dict(
     methods=build_methods,
     custom_hooks=lambda cfg: [HOOKS.build(hook) for hook in cfg.custom_hooks],
     visualizer=lambda cfg: VISUALIZERS.build(
-        dict(cfg.visualizer, save_dir='pictures')))
+        dict(cfg.visualizer, save_dir=tempfile.mkdtemp())))
 
 
 def commands(page):

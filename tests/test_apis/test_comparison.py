@@ -339,7 +339,7 @@ def test_a_table_without_anomalies_keeps_the_rest(comparison, tmp_path):
 
 def test_the_methods_of_camvid_fit_its_network():
     cfg = Config.fromfile('configs/compare_camvid.py')
-    assert len(cfg.methods) == 8
+    assert len(cfg.methods) == 11
     first = Config.fromfile(cfg.methods[0]['config'])
     model = MODELS.build(bayesian_model_cfg(first))
     networks = {}
