@@ -2,6 +2,8 @@
 from mmengine.config import Config
 from toys import toy_config
 
+from abnn_mmseg.engine.members import fingerprint, norm_state, save_members
+
 SIZE = (64, 32)
 
 
@@ -42,3 +44,12 @@ def abnn_config(sketch, work_dir, base, **options) -> Config:
             type='SGD', lr=0.05, momentum=0.9, nesterov=True))
     cfg.load_from = str(base)
     return cfg
+
+
+def save_two_members(model, path) -> None:
+    """The model's own norms, and the same with other biases."""
+    state = norm_state(model)
+    other = {k: v + 0.1 if k.endswith('.bias') else v
+             for k, v in state.items()}
+    save_members(path, [dict(state=s, meta={}) for s in (state, other)],
+                 fingerprint(model))

@@ -5,19 +5,13 @@ import pytest
 import torch
 from mmengine.dataset import pseudo_collate
 from mmseg.registry import DATASETS
-from sketches import abnn_config
+from sketches import abnn_config, save_two_members
 from toys import naive_networks
 
 from abnn_mmseg.engine import train
 from abnn_mmseg.engine.likelihood import weigh_draws
 from abnn_mmseg.engine.loading import build_segmentor
-from abnn_mmseg.engine.members import (
-    fingerprint,
-    load_members,
-    norm_state,
-    save_members,
-    store,
-)
+from abnn_mmseg.engine.members import load_members, store
 
 CANDIDATES = 6
 
@@ -29,11 +23,7 @@ def members(sketch, base, tmp_path):
     cfg.model.posterior.update(candidates=CANDIDATES, alpha=0.5)
     model = build_segmentor(cfg, cfg.load_from)
     path = tmp_path / 'members.pth'
-    state = norm_state(model)
-    other = {k: v + 0.1 if k.endswith('.bias') else v
-             for k, v in state.items()}
-    save_members(path, [dict(state=s, meta={}) for s in (state, other)],
-                 fingerprint(model))
+    save_two_members(model, path)
     load_members(model, path)
     return cfg, model, path
 

@@ -1,16 +1,10 @@
 import pytest
 import torch
 from mmseg.registry import DATASETS
-from sketches import abnn_config, config
+from sketches import abnn_config, config, save_two_members
 
 from abnn_mmseg.engine.loading import build_segmentor
-from abnn_mmseg.engine.members import (
-    fingerprint,
-    load_members,
-    norm_state,
-    save_members,
-    store,
-)
+from abnn_mmseg.engine.members import load_members, store
 from abnn_mmseg.engine.temperature import fit_on, spread
 from abnn_mmseg.utils.checkpoints import read_state_dict
 
@@ -35,11 +29,7 @@ def members(sketch, base, tmp_path):
     cfg = abnn_config(sketch, tmp_path, overconfident(sketch, base, tmp_path))
     model = build_segmentor(cfg, cfg.load_from)
     path = tmp_path / 'members.pth'
-    state = norm_state(model)
-    other = {k: v + 0.1 if k.endswith('.bias') else v
-             for k, v in state.items()}
-    save_members(path, [dict(state=s, meta={}) for s in (state, other)],
-                 fingerprint(model))
+    save_two_members(model, path)
     load_members(model, path)
     return cfg, model, path
 
