@@ -48,11 +48,6 @@ class Posterior:
         return 1
 
     @property
-    def passes(self) -> int:
-        """How often an image is looked at."""
-        return len(self) * len(self.views)
-
-    @property
     def is_network(self) -> bool:
         """Whether the only network is the attached model as it stands."""
         return False
