@@ -41,7 +41,7 @@ export CAMVID CAMVID_RUNS
 CAMVID_BASE := configs/deeplabv3plus_r50-caffe-d16_1xb4-800_camvid-224x288.py
 CAMVID_ABNN := configs/abnn_deeplabv3plus_camvid.py
 BASES := $(foreach s,0 1 2,$(CAMVID_RUNS)/base_$(s)/iter_800.pth)
-# Members are ready when their draws were judged and a temperature is known.
+# Members are ready when their temperature is known.
 MEMBERS := $(foreach s,0 1 2,$(CAMVID_RUNS)/abnn_$(s)/ready)
 
 camvid: venv $(BASES) $(MEMBERS)
@@ -61,8 +61,6 @@ $(CAMVID_RUNS)/base_%/iter_800.pth: | venv
 $(CAMVID_RUNS)/abnn_%/ready: $(CAMVID_RUNS)/base_0/iter_800.pth $(CAMVID_ABNN) | venv
 	$(PYTHON) tools/train.py $(CAMVID_ABNN) --resume --work-dir $(@D) \
 	  --cfg-options randomness.seed=$*0
-	$(PYTHON) tools/members.py draws $(CAMVID_ABNN) $< $(@D)/members.pth --images 4 \
-	  --cfg-options model.posterior.seed=$*
 	$(PYTHON) tools/members.py temperature $(CAMVID_ABNN) $< $(@D)/members.pth --images 8 \
 	  --cfg-options model.posterior.seed=$*
 	touch $@

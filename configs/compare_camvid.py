@@ -29,7 +29,7 @@ methods = [
         name='MC dropout, head',
         config=base,
         checkpoints=trained[:1],
-        posterior=dict(type='DropoutPosterior', rate=0.5, samples=6)),
+        posterior=dict(type='DropoutPosterior', rate=0.5, samples=12)),
     dict(
         name='MC dropout, stages',
         config=base,
@@ -38,7 +38,7 @@ methods = [
             type='DropoutPosterior',
             modules=['backbone.layer3', 'backbone.layer4', '*.dropout'],
             rate=0.2,
-            samples=6)),
+            samples=12)),
     dict(
         name='TTA',
         config=base,
@@ -52,31 +52,13 @@ methods = [
 ] + [
     # Other members and other draws: the spread is that of both.
     dict(
-        name=f'ABNN, 12 draws, seed {seed}',
-        group='ABNN, 12 draws',
-        config=abnn,
-        checkpoints=[trained[0], members[seed]],
-        options={
-            'model.posterior.seed': seed,
-            'model.posterior.samples': 4,
-            'model.posterior.candidates': None,
-            'model.posterior.antithetic': True,
-            'model.posterior.views': None
-        },
-        variants={
-            'centre': dict(),
-            'posterior mean': mean
-        }) for seed in range(3)
-] + [
-    dict(
-        name=f'ABNN, 6 chosen draws, seed {seed}',
-        group='ABNN, 6 chosen draws',
+        name=f'ABNN, seed {seed}',
+        group='ABNN',
         config=abnn,
         checkpoints=[trained[0], members[seed]],
         options={'model.posterior.seed': seed},
         variants={
             'centre': dict(),
-            'centre, one size': dict(views=1),
             'posterior mean': mean,
             'temperature': dict(mean, temperature='members')
         }) for seed in range(3)

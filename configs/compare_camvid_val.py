@@ -1,9 +1,9 @@
-# How the rates of dropout were chosen, and what per-pixel noise, two sizes and
-# a choice among draws do, on validation images: tools/compare.py, --images 17.
+# How the rates of dropout were chosen, and what per-pixel noise and two sizes
+# do, on validation images: tools/compare.py, --images 17.
 _base_ = './compare_camvid.py'
 work_dir = '{{$CAMVID_RUNS:work_dirs/camvid}}/comparison_val'
 test_sets = dict(_delete_=True, val=dict(split='val'))
-network, tta, drawn = (_base_.methods[i] for i in (0, 3, 8))
+network, tta, drawn = (_base_.methods[i] for i in (0, 3, 5))
 rates = dict(head=(0.1, 0.3, 0.5), stages=(0.1, 0.2, 0.3, 0.4))
 
 methods = [
@@ -11,7 +11,7 @@ methods = [
     *(dict(
         method,
         name=f'{method.name}, {rate}',
-        posterior=dict(method.posterior, rate=rate))
+        posterior=dict(method.posterior, rate=rate, samples=6))
       for method in _base_.methods[1:3] for rate in rates[method.name[12:]]),
     dict(
         network,
@@ -22,18 +22,8 @@ methods = [
             'model.posterior.noise': 'element',
             'model.posterior.alpha': 0.2,
             'model.posterior.scope': 'backbone',
-            'model.posterior.samples': 6,
-            'model.posterior.candidates': None,
-            'model.posterior.views': None
+            'model.posterior.samples': 6
         }),
     tta,
     drawn,
-    # A temperature holds for the draws that it was fitted to.
-    dict(
-        drawn,
-        name='ABNN, draws as they come',
-        group=None,
-        variants={k: v for k, v in drawn.variants.items()
-                  if k != 'temperature'},
-        options={'model.posterior.candidates': None}),
 ]

@@ -74,17 +74,3 @@ def test_a_wrong_base_exports_nothing(members, files, base):
                      files / '1.pth', files / 'full.pth', code=1)
     assert 'belongs to another base' in output
     assert not (files / 'full.pth').exists()
-
-
-def test_draws_are_judged_stored_and_listed(members, files, base):
-    config, merged = files / 'abnn.py', files / 'all.pth'
-    members('merge', files / '0.pth', files / '1.pth', merged)
-    option = 'model.posterior.candidates=4'
-    output = members('draws', config, base, merged, '--images', '1',
-                     '--cfg-options', option)
-    assert 'kept' in output and '2 of 4' in output
-    [one, two] = read_members(merged)
-    assert one['meta']['draws'] == two['meta']['draws']
-    assert [len(nll) for nll in one['meta']['draws']['nll']] == [4, 4]
-    assert 'candidates=16' in members(
-        'draws', config, base, merged, code=1)

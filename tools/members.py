@@ -1,6 +1,5 @@
 """List, merge, average, verify, calibrate, export and import members."""
 import argparse
-from statistics import median
 
 from mmengine.config import Config, DictAction
 
@@ -10,7 +9,6 @@ from abnn_mmseg.engine.conversion import (
     export_full,
     import_full,
 )
-from abnn_mmseg.engine.likelihood import weigh_draws
 from abnn_mmseg.engine.loading import build_segmentor
 from abnn_mmseg.engine.members import (
     check_members,
@@ -43,7 +41,6 @@ def parse_args() -> argparse.Namespace:
     sub.add_argument('base')
     sub.add_argument('files', nargs='+')
     for name, text in (
-        ('draws', 'Judge candidates on the validation set; store it.'),
         ('temperature', 'Fit it on the validation set; store it.'),
         ('threshold', 'Choose it on the validation set; store it.')):
         sub = command(name, text)
@@ -88,19 +85,6 @@ def listing(files) -> list:
     return rows
 
 
-def draws_table(nll: list, kept: int) -> list:
-    """A line a member: the best draws, and what the others are like."""
-    rows = []
-    for number, values in enumerate(nll):
-        order = sorted(values)
-        rows.append({
-            'member': number, 'kept': f'{kept} of {len(order)}',
-            'best': order[0], 'worst kept': order[kept - 1],
-            'median': median(order), 'worst': order[-1]
-        })
-    return rows
-
-
 def plain(member: dict) -> dict:
     return dict(state=member['state'], meta=member['meta'])
 
@@ -121,16 +105,11 @@ def main() -> None:
         members = read_members(args.files)
         check_members(model, members)
         print(f'{len(members)} members fit {args.base}.')
-    elif args.command in ('draws', 'temperature', 'threshold'):
+    elif args.command in ('temperature', 'threshold'):
         cfg = Config.fromfile(args.config)
         cfg.merge_from_dict(args.cfg_options or {})
         model = build_segmentor(cfg, [args.base, args.file])
-        if args.command == 'draws':
-            draws = weigh_draws(cfg, model, args.images)
-            store(args.file, 'draws', draws, model.posterior.draw_settings)
-            print_table('Negative log-likelihood of draws on val, in nats',
-                        draws_table(draws['nll'], model.posterior.samples))
-        elif args.command == 'temperature':
+        if args.command == 'temperature':
             rows = fit_on(cfg, model, args.images)
             store(args.file, 'temperatures', {
                 row['prediction']: row['temperature'] for row in rows

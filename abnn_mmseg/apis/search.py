@@ -72,11 +72,6 @@ class Search:
         if 'train' not in self.cfg.get('search', {}):
             raise ValueError(f'{config} has no search.train; write search = '
                              "dict(train=[{...}], test=[{...}]).")
-        if self.cfg.model.get('posterior', {}).get('candidates'):
-            raise ValueError(
-                f'{config} chooses among candidates, which are judged member '
-                'file by member file; write candidates=None in the posterior '
-                'to search, and compare both with tools/compare.py.')
         self.search = self.cfg.search
         self.base = str(self.cfg.load_from)
         self.folder = Path(self.cfg.work_dir)

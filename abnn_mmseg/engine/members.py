@@ -137,8 +137,6 @@ def load_members(model: BayesianSegmentor,
     noise = posterior.noise_settings
     posterior.temperatures = stored(members, 'temperatures', noise)
     posterior.thresholds = stored(members, 'thresholds', noise)
-    posterior.likelihoods = stored(
-        members, 'draws', posterior.draw_settings).get('nll', [])
 
 
 def stored(members: Sequence[dict], key: str, noise: str) -> dict:
@@ -155,8 +153,7 @@ def store(path: Union[str, Path], key: str, values: dict,
           noise: str) -> None:
     """Write numbers of all members of a file into it, beside the tensors.
 
-    ``noise`` are the ``noise_settings`` of the posterior they hold for, or
-    its ``draw_settings``.
+    ``noise`` are the ``noise_settings`` of the posterior they hold for.
     """
     members = read_members(path)
     content = {**values, 'members': len(members), 'noise': noise}

@@ -6,7 +6,7 @@ from typing import Dict, List, Optional, Tuple
 import mmengine
 import mmseg
 import torch
-from mmengine.config import Config, ConfigDict
+from mmengine.config import Config
 from mmengine.dist import barrier, is_main_process
 from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
@@ -84,8 +84,7 @@ class MemberTrainer:
         # Missing data is the more basic mistake: say it first.
         DATASETS.build(cfg.train_dataloader.dataset)
         self._check_base()
-        # Which candidates are good is found out when there are members.
-        self.model = MODELS.build(_without_candidates(cfg.model))
+        self.model = MODELS.build(cfg.model)
         load_base(self.model, cfg.load_from)
         self.base = norm_state(self.model)
         self.fingerprint = fingerprint(self.model)
@@ -266,13 +265,6 @@ class MemberTrainer:
         finally:
             self.model.posterior = posterior
             posterior.set_members([])
-
-
-def _without_candidates(model: ConfigDict) -> ConfigDict:
-    model = copy.deepcopy(model)
-    if model.get('posterior', {}).get('candidates'):
-        model.posterior.candidates = None
-    return model
 
 
 def _with_hooks(cfg: Config, *types: str) -> list:

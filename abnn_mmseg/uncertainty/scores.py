@@ -1,6 +1,7 @@
 """Per-pixel scores from streaming statistics; higher is more anomalous.
 
-With p_k the softmax of network k and p its mean over the K networks:
+With z_k the logits of network k, p_k their softmax, and z and p the means of
+both over the K networks:
 
 =====================  ==================================================
 ``msp``                ``1 - max_c p_c``
@@ -8,9 +9,13 @@ With p_k the softmax of network k and p its mean over the K networks:
 ``expected_entropy``   ``mean_k H(p_k)``, the aleatoric part
 ``mutual_information`` ``H(p) - mean_k H(p_k)``, the epistemic part
 ``variance``           ``sum_c Var_k p_kc``
-``max_logit``          ``-mean_k max_c z_kc``
-``energy``             ``-mean_k logsumexp_c z_kc``
+``max_logit``          ``-max_c z_c``
+``energy``             ``-logsumexp_c z_c``
 =====================  ==================================================
+
+The last two are those of the mean network: where networks disagree about the
+class, no mean logit is large, so they too see disagreement, which a mean of
+each network's own energy would not.
 """
 import math
 from typing import Dict, Iterable, Optional, Tuple
@@ -51,11 +56,11 @@ def _none_if_single(statistics: StreamingStatistics, map_: Tensor) -> Tensor:
 
 
 def max_logit(statistics: StreamingStatistics) -> Tensor:
-    return -statistics.max_logit
+    return -statistics.logits.amax(0)
 
 
 def energy(statistics: StreamingStatistics) -> Tensor:
-    return -statistics.energy
+    return -statistics.logits.logsumexp(0)
 
 
 SCORES = dict(

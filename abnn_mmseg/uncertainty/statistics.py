@@ -1,7 +1,7 @@
 """Statistics of K networks' outputs, updated draw by draw.
 
-Nothing keeps K probability maps: the state is one mean probability and four
-scalar maps, whatever K is.
+Nothing keeps K probability maps: the state is one mean probability, one mean
+logit and two scalar maps, whatever K is.
 """
 from typing import Dict
 
@@ -13,19 +13,17 @@ class StreamingStatistics:
     """Running sums over the networks of a posterior, for one image.
 
     Every score of :mod:`abnn_mmseg.uncertainty.scores` is a function of the
-    five means below. All are float32, whatever type the logits have.
+    four means below. All are float32, whatever type the logits have.
 
     Attributes:
         count (int): Networks seen.
         probability (Tensor): Mean softmax, ``[C, H, W]``.
         expected_entropy (Tensor): Mean entropy of the softmax, ``[H, W]``.
         second_moment (Tensor): Mean of ``sum_c p_c ** 2``, ``[H, W]``.
-        max_logit (Tensor): Mean of the largest logit, ``[H, W]``.
-        energy (Tensor): Mean of ``logsumexp`` of the logits, ``[H, W]``.
+        logits (Tensor): Mean of the logits, ``[C, H, W]``.
     """
 
-    NAMES = ('probability', 'expected_entropy', 'second_moment', 'max_logit',
-             'energy')
+    NAMES = ('probability', 'expected_entropy', 'second_moment', 'logits')
 
     def __init__(self) -> None:
         self.count = 0
@@ -41,15 +39,14 @@ class StreamingStatistics:
         if logits.shape[1] == 1:
             logits = torch.cat([torch.zeros_like(logits), logits], 1)
         probability = logits.softmax(1)
-        energy = logits.logsumexp(1)
         # H = -sum p log p with log p = z - logsumexp(z); a class of
         # probability zero and logit -inf contributes nothing.
-        entropy = energy - torch.nan_to_num(probability * logits).sum(1)
+        entropy = logits.logsumexp(1) - torch.nan_to_num(
+            probability * logits).sum(1)
         self._add('probability', probability)
         self._add('expected_entropy', entropy.clamp_min_(0))
         self._add('second_moment', probability.square().sum(1))
-        self._add('max_logit', logits.amax(1))
-        self._add('energy', energy)
+        self._add('logits', logits)
         self.count += len(logits)
 
     def merge(self, other: 'StreamingStatistics') -> None:

@@ -81,10 +81,3 @@ def test_a_config_without_a_search_says_what_to_write(config_file, tmp_path):
     with pytest.raises(ValueError, match='has no search.train; write'):
         Search(config_file, str(tmp_path / 'log'),
                {'search': dict(_delete_=True, images=2)})
-
-
-def test_candidates_are_refused_before_anything_is_trained(
-        config_file, tmp_path):
-    with pytest.raises(ValueError, match='write candidates=None'):
-        Search(config_file, str(tmp_path / 'log'),
-               {'model.posterior.candidates': 4})

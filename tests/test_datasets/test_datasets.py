@@ -91,6 +91,24 @@ def test_camvid_reads_the_segnet_layout_with_any_held_out_class(
     assert dataset.metainfo['classes'][8] == 'Pedestrian'
 
 
+def test_camvid_can_be_read_drive_by_drive(tmp_path, save_pair):
+    for name in ('0001TP_006690', '0006R0_f00930', '0006R0_f00960'):
+        save_pair(tmp_path / f'train/{name}.png',
+                  tmp_path / f'trainannot/{name}.png', [[0]])
+
+    def read(*drives):
+        return CamVidAnomalyDataset(
+            split='train', drives=drives, data_root=str(tmp_path),
+            pipeline=PIPELINE)
+
+    assert [len(read(*drives)) for drives in (
+        ('0001TP', ), ('0006R0', ), ('0001TP', '0006R0'))] == [1, 2, 3]
+    with pytest.raises(ValueError, match="no image of drives=.'0016E5'."):
+        read('0016E5')
+    with pytest.raises(ValueError, match="did you mean '0016E5'"):
+        read('16E5')
+
+
 def test_binary_masks_have_no_class_labels_but_the_models_classes(
         tmp_path, save_pair):
     save_pair(tmp_path / 'images/a.webp', tmp_path / 'labels/a.png',

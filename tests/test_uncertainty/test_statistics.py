@@ -33,8 +33,8 @@ def naive(logits):
         expected_entropy=entropy(p, 1).mean(0),
         mutual_information=entropy(mean, 0) - entropy(p, 1).mean(0),
         variance=p.var(0, correction=0).sum(0),
-        max_logit=-logits.double().max(1).values.mean(0),
-        energy=-logits.double().logsumexp(1).mean(0))
+        max_logit=-logits.double().mean(0).max(0).values,
+        energy=-logits.double().mean(0).logsumexp(0))
 
 
 @pytest.mark.parametrize('step', [1, 3, 12])
@@ -57,7 +57,8 @@ def test_closed_forms():
     assert scores['expected_entropy'].item() == pytest.approx(0, abs=1e-6)
     assert scores['msp'].item() == pytest.approx(0.5)
     assert scores['variance'].item() == pytest.approx(0.5)
-    assert scores['max_logit'].item() == -200
+    assert scores['max_logit'].item() == -100
+    assert scores['energy'].item() == pytest.approx(-100 - math.log(2))
     uniform = compute_scores(stream(torch.zeros(2, 4, 1, 1), 2), SCORES)
     assert uniform['entropy'].item() == pytest.approx(math.log(4))
     assert uniform['mutual_information'].item() == pytest.approx(0, abs=1e-6)

@@ -110,12 +110,7 @@ class Method:
         return dict(
             model=bayesian_model_cfg(self.cfg).to_dict(),
             variant=dict(changes),
-            weights=[digest(path, uses, self._chooses())
-                     for path in self.checkpoints])
-
-    def _chooses(self) -> bool:
-        """Whether draws are chosen by what the members know of them."""
-        return bool(self.cfg.model.get('posterior', {}).get('candidates'))
+            weights=[digest(path, uses) for path in self.checkpoints])
 
     def training(self) -> dict:
         """Seconds of training, of the base and of what comes on top."""
@@ -123,7 +118,7 @@ class Method:
         base = training_seconds(first)
         if base is None:
             base = self.training_seconds
-        own = [training_seconds(path, self._chooses()) for path in others]
+        own = [training_seconds(path) for path in others]
         known = [seconds for seconds in own if seconds is not None]
         return dict(
             base_seconds=base,
@@ -148,20 +143,16 @@ def _check_views(where: str, changes: dict) -> None:
                          'write a number, or a method with other views.')
 
 
-def digest(path: str, with_temperature: bool = False,
-           with_draws: bool = False) -> str:
+def digest(path: str, with_temperature: bool = False) -> str:
     """A fingerprint of the weights in a file.
 
-    Optimizers and metadata do not count, except what is in use: a
-    temperature, and what is known of the draws.
+    Optimizers and metadata do not count, except a temperature in use.
     """
     sha = hashlib.sha256()
     if is_member_file(path):
         for member in read_members(path):
             sha.update(member['fingerprint'].encode())
             _add(sha, member['state'])
-            if with_draws:
-                sha.update(repr(_draws(member).get('nll', '')).encode())
             if with_temperature:
                 known = member['meta'].get('temperatures') or {}
                 sha.update(repr(sorted(known.items())).encode())
@@ -170,25 +161,16 @@ def digest(path: str, with_temperature: bool = False,
     return sha.hexdigest()[:16]
 
 
-def _draws(member: dict) -> dict:
-    return member['meta'].get('draws') or {}
-
-
 def _add(sha, state: Dict[str, Tensor]) -> None:
     for name, value in sorted(state.items()):
         sha.update(f'{name} {value.dtype} {tuple(value.shape)}'.encode())
         sha.update(value.contiguous().view(-1).view(torch.uint8).numpy())
 
 
-def training_seconds(path: str, with_draws: bool = False
-                     ) -> Optional[float]:
-    """What a file knows of the cost of its training, and of its draws."""
+def training_seconds(path: str) -> Optional[float]:
+    """What a file knows of the cost of its training."""
     if is_member_file(path):
-        members = read_members(path)
-        seconds = [m['meta'].get('seconds') for m in members]
-        if None in seconds:
-            return None
-        judged = _draws(members[0]).get('seconds', 0.) if with_draws else 0.
-        return float(sum(seconds)) + judged
+        seconds = [m['meta'].get('seconds') for m in read_members(path)]
+        return None if None in seconds else float(sum(seconds))
     meta = read_checkpoint(path, mmap=True).get('meta')
     return (meta or {}).get(TRAINING_SECONDS)

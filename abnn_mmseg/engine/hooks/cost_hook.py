@@ -1,6 +1,6 @@
 """A hook that writes into checkpoints how long their training took."""
 import time
-from typing import Callable, Optional
+from typing import Optional
 
 from mmengine.device import get_device
 from mmengine.hooks import Hook
@@ -8,11 +8,6 @@ from mmengine.runner import Runner
 from mmseg.registry import HOOKS
 
 KEY = 'training_seconds'
-
-
-def cost_clock() -> Callable[[], float]:
-    """Of seconds that cost: of one core where there is no GPU."""
-    return time.process_time if get_device() == 'cpu' else time.monotonic
 
 
 @HOOKS.register_module()
@@ -27,7 +22,8 @@ class CostHook(Hook):
 
     def __init__(self) -> None:
         self.seconds = 0.
-        self.clock = cost_clock()
+        self.clock = (
+            time.process_time if get_device() == 'cpu' else time.monotonic)
         self.last = self.clock()
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:

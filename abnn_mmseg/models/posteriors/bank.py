@@ -11,7 +11,7 @@ from ...utils.choices import one_of
 from ..bnl import BayesianNorm, Network, bayesian_layers, check_alpha
 from ..scopes import Scope, resolve
 from .base import Forward, Networks
-from .draws import check_draws, draw_eps, keep_best
+from .draws import check_draws, draw_eps
 from .forking import ForkingPosterior, run_one
 
 if TYPE_CHECKING:
@@ -47,10 +47,6 @@ class BNLPosterior(ForkingPosterior):
             one per pixel as in the authors' code, for comparison.
         antithetic (bool): Draw pairs (eps, -eps). Defaults to True.
         seed (int): Seed of the draws.
-        candidates (int, optional): Draw so many per member and keep the
-            ``samples`` that explain labelled images best, as
-            ``tools/members.py draws`` found out. None keeps what comes, as
-            in the paper.
         members (str | Sequence[str], optional): Member files to load.
         **kwargs: How to run them, see :class:`ForkingPosterior`.
     """
@@ -62,32 +58,24 @@ class BNLPosterior(ForkingPosterior):
                  noise: str = 'channel',
                  antithetic: bool = True,
                  seed: int = 0,
-                 candidates: Optional[int] = None,
                  members=None,
                  **kwargs) -> None:
         super().__init__(**kwargs)
         if alpha is not None:
             check_alpha(alpha)
-        paired = antithetic and noise == 'channel'
-        check_draws(samples, paired)
-        if candidates is not None:
-            check_draws(candidates, paired, 'candidates')
-            check_candidates(candidates, samples, noise)
+        check_draws(samples, antithetic and noise == 'channel')
         self.alpha = alpha
         self.samples = samples
         self.scope = scope
         self.noise = one_of('noise', noise, NOISES)
         self.antithetic = antithetic
         self.seed = seed
-        self.candidates = candidates
         self.member_files = [members] if isinstance(members, str) else members
         self.members: List[Dict[str, Tensor]] = []
         # Fitted for these members, by the segmentor's ``prediction``.
         self.temperatures: Dict[str, float] = {}
         # Chosen for these members, by score.
         self.thresholds: Dict[str, float] = {}
-        # Negative log-likelihoods of the candidates, by member.
-        self.likelihoods: List[List[float]] = []
         self._built: Optional[Tuple[tuple, Bank]] = None
 
     def attach(self, model: 'BayesianSegmentor') -> None:
@@ -115,7 +103,6 @@ class BNLPosterior(ForkingPosterior):
         No members means one: the norms the model has right now.
         """
         self.members = members
-        self.likelihoods = []
         self._built = None
 
     def __len__(self) -> int:
@@ -138,17 +125,9 @@ class BNLPosterior(ForkingPosterior):
         alpha = "the layers' alpha" if self.alpha is None else (
             f'alpha {self.alpha:g}')
         parts = [alpha, f'scope {self.scope!r}', f'{self.noise} noise']
-        if self.candidates:
-            parts.append(f'best of {self.candidates} draws')
         if len(self.views) > 1:
             parts.append('views ' + ' '.join(map(str, self.views)))
         return ', '.join(parts)
-
-    @property
-    def draw_settings(self) -> str:
-        """What the likelihoods of the candidates depend on."""
-        pairs = ' in pairs' if self.antithetic else ''
-        return f'{self.noise_settings}{pairs}, seed {self.seed}'
 
     @property
     def is_network(self) -> bool:
@@ -209,30 +188,8 @@ class BNLPosterior(ForkingPosterior):
     def draw(self) -> Dict[str, Tensor]:
         """eps of all layers, in scope or not, so scopes share their draws."""
         shapes = {n: layer.weight.shape for n, layer in self.layers.items()}
-        members = max(1, len(self.members))
-        if self.candidates is None or not self.is_noisy:
-            return draw_eps(shapes, members, self.draws_per_member,
-                            self.antithetic, self.seed)
-        nll = self._known_likelihoods(members)
-        eps = draw_eps(shapes, members, self.candidates, self.antithetic,
-                       self.seed)
-        return keep_best(eps, nll, self.samples)
-
-    def _known_likelihoods(self, members: int) -> List[List[float]]:
-        known = self.likelihoods
-        if not self.members:
-            raise ValueError(
-                f'candidates={self.candidates} of BNLPosterior are judged '
-                'with the members, and there are none; load a member file, '
-                'or write candidates=None.')
-        if len(known) != members or any(
-                len(values) != self.candidates for values in known):
-            raise ValueError(
-                f'candidates={self.candidates} of BNLPosterior, but the '
-                'members do not say which draws are the best of '
-                f'{self.draw_settings}; find out with `tools/members.py draws '
-                'CONFIG BASE MEMBERS`, or write candidates=None.')
-        return known
+        return draw_eps(shapes, max(1, len(self.members)),
+                        self.draws_per_member, self.antithetic, self.seed)
 
     def _fingerprint(self) -> tuple:
         """Changes whenever an optimizer, a load or a move touches a norm."""
@@ -245,8 +202,7 @@ class BNLPosterior(ForkingPosterior):
         alphas = tuple(layer.alpha for layer in self.layers.values())
         return (tuple((id(t), t._version, t.device) for t in tensors), alphas,
                 tuple(map(id, self.members)), self.samples, self.seed,
-                self.antithetic, tuple(self.in_scope), self.candidates,
-                str(self.likelihoods))
+                self.antithetic, tuple(self.in_scope))
 
     def _bank_networks(self, bank: Bank, forward: Forward,
                        inputs: Tensor) -> Iterator[Networks]:
@@ -290,17 +246,6 @@ class BNLPosterior(ForkingPosterior):
             for name in chunk:
                 self.layers[name].network = None
                 self.layers[name].noise = before[name]
-
-
-def check_candidates(candidates: int, samples: int, noise: str) -> None:
-    """Refuse a choice that is none, or that cannot be made."""
-    if candidates < samples:
-        raise ValueError(
-            f'candidates={candidates} of BNLPosterior are fewer than the '
-            f'samples={samples} to keep; write candidates={2 * samples}.')
-    if noise == 'element':
-        raise ValueError("noise='element' is drawn anew for every image, so "
-                         'no draw can be chosen; write candidates=None.')
 
 
 def _tensors_of(layer: BayesianNorm, name: str,

@@ -1,5 +1,5 @@
 """The noise of a posterior: all draws of all members, from one seed."""
-from typing import Dict, List, Sequence
+from typing import Dict, List
 
 import torch
 from torch import Size, Tensor
@@ -33,30 +33,13 @@ def draw_eps(shapes: Dict[str, Size], members: int, draws: int,
     return {name: torch.stack(values) for name, values in eps.items()}
 
 
-def keep_best(eps: Dict[str, Tensor], nll: Sequence[Sequence[float]],
-              count: int) -> Dict[str, Tensor]:
-    """Of each member the draws that explain labelled images best.
-
-    Args:
-        eps (dict): Noise ``[M, N, *shape]`` by layer.
-        nll (Sequence[Sequence[float]]): Negative log-likelihoods ``[M, N]``.
-        count (int): Draws L to keep, in the order in which they were drawn.
-    """
-    order = torch.tensor(nll).argsort(dim=1, stable=True)
-    best = order[:, :count].sort(1).values
-    return {
-        name: torch.stack([noise[m, kept] for m, kept in enumerate(best)])
-        for name, noise in eps.items()
-    }
-
-
-def check_draws(samples: int, paired: bool, name: str = 'samples') -> None:
+def check_draws(samples: int, paired: bool) -> None:
     """Refuse a number of draws that cannot be drawn."""
     if (isinstance(samples, bool) or not isinstance(samples, int)
             or samples < 1):
-        raise ValueError(f'{name}={samples!r} is not a number of draws; '
-                         f'write a positive integer such as {name}=8.')
+        raise ValueError(f'samples={samples!r} is not a number of draws; '
+                         'write a positive integer such as samples=8.')
     if paired and samples > 1 and samples % 2:
         raise ValueError(
-            f'{name}={samples} is odd, but antithetic draws come in pairs; '
-            f'write {name}={samples + 1} or antithetic=False.')
+            f'samples={samples} is odd, but antithetic draws come in pairs; '
+            f'write samples={samples + 1} or antithetic=False.')
