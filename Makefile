@@ -34,7 +34,8 @@ demo: venv
 	$(PYTHON) tools/demo.py
 
 # Every step goes on where it stopped. BASE=checkpoint.pth is a base of yours,
-# BACKBONE=resnet50.pth its start, IMAGES=24 compares on fewer images.
+# BACKBONE=resnet50.pth its start, AMP=1 trains in mixed precision, IMAGES=24
+# compares on fewer images.
 CAMVID ?= data/camvid
 CAMVID_RUNS ?= work_dirs/camvid
 export CAMVID CAMVID_RUNS
@@ -55,12 +56,12 @@ endif
 
 $(CAMVID_RUNS)/base_%/iter_800.pth: | venv
 	$(PYTHON) tools/train.py $(CAMVID_BASE) --resume --work-dir $(@D) \
-	  --cfg-options randomness.seed=$* \
+	  $(if $(AMP),--amp) --cfg-options randomness.seed=$* \
 	  $(if $(BACKBONE),model.backbone.init_cfg.checkpoint=$(BACKBONE))
 
 $(CAMVID_RUNS)/abnn_%/ready: $(CAMVID_RUNS)/base_0/iter_800.pth $(CAMVID_ABNN) | venv
 	$(PYTHON) tools/train.py $(CAMVID_ABNN) --resume --work-dir $(@D) \
-	  --cfg-options randomness.seed=$*0
+	  $(if $(AMP),--amp) --cfg-options randomness.seed=$*0
 	$(PYTHON) tools/members.py temperature $(CAMVID_ABNN) $< $(@D)/members.pth --images 8 \
 	  --cfg-options model.posterior.seed=$*
 	touch $@
