@@ -8,3 +8,4 @@ load_from = f'{runs}/without_{unseen}/iter_800.pth'
 train_dataloader = dict(
     dataset=dict(drives=[drive for drive in drives if drive != unseen]))
 val_dataloader = dict(dataset=dict(split='train', drives=[unseen]))
+test_dataloader = val_dataloader

@@ -1,9 +1,9 @@
-# How the rates of dropout were chosen, and what per-pixel noise and two sizes
-# do, on validation images: tools/compare.py, --images 17.
+# How the rates of dropout were chosen, and what per-pixel noise does, on
+# validation images: tools/compare.py, --images 17.
 _base_ = './compare_camvid.py'
 work_dir = '{{$CAMVID_RUNS:work_dirs/camvid}}/comparison_val'
 test_sets = dict(_delete_=True, val=dict(split='val'))
-network, tta, drawn = (_base_.methods[i] for i in (0, 3, 5))
+network = _base_.methods[0]
 rates = dict(head=(0.1, 0.3, 0.5), stages=(0.1, 0.2, 0.3, 0.4))
 
 methods = [
@@ -24,6 +24,4 @@ methods = [
             'model.posterior.scope': 'backbone',
             'model.posterior.samples': 6
         }),
-    tta,
-    drawn,
 ]

@@ -1,13 +1,12 @@
 """CamVid with some of its classes held out of training as unknown."""
 import os.path as osp
 from collections.abc import Sequence
-from typing import Optional
+from typing import Union
 
 from mmseg.registry import DATASETS
 
 from ..utils.choices import one_of
 from .anomaly import AnomalySegDataset
-from .pairs import Pairs
 from .protocol import hold_out
 
 CLASSES = ('Sky', 'Building', 'Pole', 'Road', 'Pavement', 'Tree', 'SignSymbol',
@@ -29,7 +28,7 @@ class CamVidAnomalyDataset(AnomalySegDataset):
         held_out (Sequence[str]): Classes that are OOD: ignored in training,
             to be found in testing. The others keep their order.
             Default: ('Pedestrian', 'Bicyclist').
-        drives (Sequence[str], optional): Only images of these drives.
+        drives (str | Sequence[str], optional): Only images of these drives.
             Default: all.
         **kwargs: See :class:`AnomalySegDataset`.
     """
@@ -45,8 +44,10 @@ class CamVidAnomalyDataset(AnomalySegDataset):
     def __init__(self,
                  split=None,
                  held_out: Sequence[str] = ('Pedestrian', 'Bicyclist'),
-                 drives: Optional[Sequence[str]] = None,
+                 drives: Union[str, Sequence[str], None] = None,
                  **kwargs) -> None:
+        if isinstance(drives, str):
+            drives = [drives]
         self.drives = None if drives is None else [
             one_of('CamVidAnomalyDataset: drive', drive, DRIVES)
             for drive in drives
@@ -54,18 +55,16 @@ class CamVidAnomalyDataset(AnomalySegDataset):
         labels = hold_out('CamVid', CLASSES, PALETTE, held_out, (UNLABELLED, ))
         super().__init__(labels, split=split, **kwargs)
 
-    def find_pairs(self) -> Pairs:
+    def _files(self, key: str, suffix: str):
         """Those of the wanted drives."""
-        pairs = super().find_pairs()
+        files, problems = super()._files(key, suffix)
         if self.drives is None:
-            return pairs
-        pairs.matched = [
-            pair for pair in pairs.matched
-            if osp.basename(pair[0]).split('_')[0] in self.drives
-        ]
-        if not pairs.matched:
-            raise ValueError(
-                f'CamVidAnomalyDataset: no image of drives={self.drives} in '
-                f'{self.data_prefix["img_path"]}; their names begin with the '
-                f'drive, one of {DRIVES}.')
-        return pairs
+            return files, problems
+        wanted = {stem: path for stem, path in files.items()
+                  if osp.basename(stem).split('_')[0] in self.drives}
+        if not wanted:
+            raise FileNotFoundError(
+                f'CamVidAnomalyDataset: no file of drives={self.drives} in '
+                f'{self.data_prefix[key]}; their names begin with the drive, '
+                f'one of {", ".join(DRIVES)}.')
+        return wanted, problems

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ..uncertainty import StreamingStatistics, temper
-from ..uncertainty.scores import compute_scores
+from ..uncertainty.scores import compute_scores, statistics_for
 from .posteriors import BNLPosterior
 from .posteriors.rows import BankRows
 from .segmentor import BayesianSegmentor
@@ -60,12 +60,18 @@ class DeployedSegmentor(nn.Module):
         """From uint8 ``[1, H, W, 3]``, BGR as OpenCV reads it, to the mean
         probability ``[1, C, H, W]`` and the maps ``[1, H, W]``."""
         inputs = self.prepare(image)
-        statistics = _statistics(self.draws(inputs))
+        statistics = self._statistics(self.draws(inputs))
         centre = statistics
         if self.centres is not self.draws:
-            centre = _statistics(self.centres(inputs))
+            centre = self._statistics(self.centres(inputs))
         maps = compute_scores(statistics, self.model.scores)
         return (self._tempered(centre.probability), *maps.values())
+
+    def _statistics(self, logits: Iterator[Tensor]) -> StreamingStatistics:
+        statistics = statistics_for(self.model.scores)
+        for chunk in logits:
+            statistics.update(chunk.movedim(2, 1))
+        return statistics
 
     def _tempered(self, probability: Tensor) -> Tensor:
         temperature = self.model.current_temperature()
@@ -89,13 +95,6 @@ class DeployedSegmentor(nn.Module):
 
     def _one(self, inputs: Tensor) -> Iterator[Tensor]:
         yield self._forward(inputs)[None]
-
-
-def _statistics(logits: Iterator[Tensor]) -> StreamingStatistics:
-    statistics = StreamingStatistics()
-    for chunk in logits:
-        statistics.update(chunk.movedim(2, 1))
-    return statistics
 
 
 def _check(model: BayesianSegmentor) -> None:

@@ -21,7 +21,7 @@ from ..uncertainty import (
     check_scores,
     temper,
 )
-from ..uncertainty.scores import compute_scores
+from ..uncertainty.scores import compute_scores, statistics_for
 from ..utils.choices import one_of
 from .bnl import bayesian_layers
 from .convert import check_norm_types, convert_norms
@@ -33,6 +33,8 @@ RESOLUTIONS = ('full', 'decoder')
 FINETUNED = ('scope', 'all')
 # Their output is no logit but a score: how much of the masks a class has.
 MASK_HEADS = ('MaskFormerHead', 'Mask2FormerHead', 'SideAdapterCLIPHead')
+# A probability that is closer to zero or one has no logit of its own.
+CERTAIN = 1e-6
 
 
 class BayesianSegmentor(BaseSegmentor):
@@ -168,10 +170,11 @@ class BayesianSegmentor(BaseSegmentor):
             # Mixed precision ends here; numpy knows no bfloat16.
             sample.seg_logits.data = sample.seg_logits.data.float()
             logits = self._to_logits(sample.seg_logits.data)
-            statistics = StreamingStatistics()
+            statistics = statistics_for(self.scores)
             # A sigmoid head's seg_logits are probabilities already.
             statistics.update(
-                (logits.logit() if self.out_channels == 1 else logits)[None])
+                (logits.logit(CERTAIN) if self.out_channels == 1 else logits
+                 )[None])
             if self.current_temperature() != 1:
                 self._set_prediction(sample, statistics.probability)
             self._set_uncertainty(sample, statistics, lambda maps: maps)
@@ -180,10 +183,10 @@ class BayesianSegmentor(BaseSegmentor):
     def _stream(self, networks, inputs: Tensor,
                 metas: List[dict]) -> List[StreamingStatistics]:
         """The statistics of every image over all networks."""
-        statistics = [StreamingStatistics() for _ in metas]
+        statistics = [statistics_for(self.scores) for _ in metas]
         tolerance = getattr(self.posterior, 'tolerance', None)
         active = list(range(len(metas)))
-        for logits_of in self.each_chunk(networks, inputs, metas):
+        for logits_of in self._each_chunk(networks, inputs, metas):
             for i in active:
                 statistics[i].update(logits_of(i))
             if tolerance is not None:
@@ -195,8 +198,8 @@ class BayesianSegmentor(BaseSegmentor):
                     break
         return statistics
 
-    def each_chunk(self, networks, inputs: Tensor, metas: List[dict]
-                   ) -> Iterator[Callable[[int], Tensor]]:
+    def _each_chunk(self, networks, inputs: Tensor, metas: List[dict]
+                    ) -> Iterator[Callable[[int], Tensor]]:
         """Yield, for each chunk of n networks, a function that gives the
         logits ``[n, C, H, W]`` of the image with that number."""
         windows = self._windows(inputs)
@@ -231,7 +234,7 @@ class BayesianSegmentor(BaseSegmentor):
         """What a softmax turns into probabilities."""
         if not self._scores_masks():
             return outputs
-        return outputs.clamp_min(torch.finfo(outputs.dtype).tiny).log()
+        return outputs.clamp_min(CERTAIN).log()
 
     def _slides(self) -> bool:
         return (self.test_cfg or {}).get('mode', 'whole') == 'slide'

@@ -71,6 +71,8 @@ SCORES = dict(
     variance=variance,
     max_logit=max_logit,
     energy=energy)
+# Those that need the mean logits.
+LOGIT_SCORES = ('max_logit', 'energy')
 DEFAULT_SCORES = ('msp', 'entropy', 'expected_entropy', 'mutual_information',
                   'variance')
 
@@ -85,6 +87,11 @@ def check_scores(names: Iterable[str]) -> Tuple[str, ...]:
                 f'{closest(name, SCORES)!r}? Scores '
                 f'are {", ".join(SCORES)}.')
     return names
+
+
+def statistics_for(names: Iterable[str]) -> StreamingStatistics:
+    """Empty statistics that keep what these scores need."""
+    return StreamingStatistics(not set(names).isdisjoint(LOGIT_SCORES))
 
 
 def compute_scores(statistics: StreamingStatistics,

@@ -1,7 +1,7 @@
 """Statistics of K networks' outputs, updated draw by draw.
 
 Nothing keeps K probability maps: the state is one mean probability, one mean
-logit and two scalar maps, whatever K is.
+logit if a score needs it, and two scalar maps, whatever K is.
 """
 from typing import Dict
 
@@ -15,6 +15,9 @@ class StreamingStatistics:
     Every score of :mod:`abnn_mmseg.uncertainty.scores` is a function of the
     four means below. All are float32, whatever type the logits have.
 
+    Args:
+        with_logits (bool): Keep the mean logits too. Defaults to True.
+
     Attributes:
         count (int): Networks seen.
         probability (Tensor): Mean softmax, ``[C, H, W]``.
@@ -25,7 +28,8 @@ class StreamingStatistics:
 
     NAMES = ('probability', 'expected_entropy', 'second_moment', 'logits')
 
-    def __init__(self) -> None:
+    def __init__(self, with_logits: bool = True) -> None:
+        self.with_logits = with_logits
         self.count = 0
         self._sums: Dict[str, Tensor] = {}
 
@@ -46,7 +50,8 @@ class StreamingStatistics:
         self._add('probability', probability)
         self._add('expected_entropy', entropy.clamp_min_(0))
         self._add('second_moment', probability.square().sum(1))
-        self._add('logits', logits)
+        if self.with_logits:
+            self._add('logits', logits)
         self.count += len(logits)
 
     def merge(self, other: 'StreamingStatistics') -> None:

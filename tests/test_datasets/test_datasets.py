@@ -98,12 +98,15 @@ def test_camvid_can_be_read_drive_by_drive(tmp_path, save_pair):
 
     def read(*drives):
         return CamVidAnomalyDataset(
-            split='train', drives=drives, data_root=str(tmp_path),
-            pipeline=PIPELINE)
+            split='train', drives=drives if drives[1:] else drives[0],
+            data_root=str(tmp_path), pipeline=PIPELINE)
 
     assert [len(read(*drives)) for drives in (
         ('0001TP', ), ('0006R0', ), ('0001TP', '0006R0'))] == [1, 2, 3]
-    with pytest.raises(ValueError, match="no image of drives=.'0016E5'."):
+    save_pair(tmp_path / 'train/0016E5_00390.png',
+              tmp_path / 'other/0016E5_00390.png', [[0]])
+    assert len(read('0006R0')) == 2
+    with pytest.raises(FileNotFoundError, match="'0016E5'. in .*trainannot"):
         read('0016E5')
     with pytest.raises(ValueError, match="did you mean '0016E5'"):
         read('16E5')
