@@ -9,7 +9,7 @@ from abnn_mmseg.uncertainty import (
     check_scores,
     score_range,
 )
-from abnn_mmseg.uncertainty.scores import compute_scores
+from abnn_mmseg.uncertainty.scores import compute_scores, statistics_for
 
 
 def stream(logits, step):
@@ -91,6 +91,16 @@ def test_memory_does_not_grow_with_the_number_of_networks():
         many.update(torch.randn(2, 3, 4, 4))
     size = [sum(t.numel() for t in s._sums.values()) for s in (few, many)]
     assert size[0] == size[1]
+
+
+@pytest.mark.parametrize('score', SCORES)
+def test_mean_logits_are_kept_for_scores_that_need_them(score):
+    logits = torch.randn(4, 5, 3, 2)
+    lean = statistics_for([score])
+    lean.update(logits)
+    assert ('logits' in lean._sums) == (score in ('max_logit', 'energy'))
+    assert torch.equal(compute_scores(lean, [score])[score],
+                       compute_scores(stream(logits, 4), [score])[score])
 
 
 def test_statistics_of_nothing_are_an_error():
