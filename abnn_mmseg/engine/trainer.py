@@ -163,8 +163,7 @@ class MemberTrainer:
         barrier()
         state, meta = self._chosen(runner)
         meta.update(
-            self._settings(number), member=number,
-            seconds=round(cost.seconds, 1))
+            self._settings(number), member=number, seconds=cost.seconds)
         if self._validates():
             meta['metrics'] = self._score([state])
         if is_main_process():
