@@ -222,6 +222,25 @@ def test_a_sigmoid_head_has_maps_of_two_classes(images):
     assert torch.allclose(sample.uncertainty.msp, msp, atol=1e-6)
 
 
+@pytest.mark.parametrize('logit', [-200., 200.])
+@torch.no_grad()
+def test_a_sigmoid_of_zero_or_one_has_a_finite_energy(images, logit):
+    """A deterministic prediction has only the probability left."""
+    cfg = bayesian_config(auxiliary=False, alpha=0.,
+                          scores=('entropy', 'max_logit', 'energy'))
+    cfg['decode_head'].update(num_classes=2, out_channels=1, threshold=0.5,
+                              loss_decode=dict(type='CrossEntropyLoss',
+                                               use_sigmoid=True))
+    model = build(cfg)
+    model.decode_head.conv_seg.weight.zero_()
+    model.decode_head.conv_seg.bias.fill_(logit)
+    [sample, _] = model.predict(images)
+    assert torch.equal(sample.seg_logits.data.unique(),
+                       torch.tensor([float(logit > 0)]))
+    for name, map_ in sample.uncertainty.items():
+        assert map_.isfinite().all(), name
+
+
 @pytest.mark.parametrize('norm,options,message', [
     (dict(type='IN', affine=False), {},
      r'\(none; left \d+ instance \(.*\): no affine parameters\)'),

@@ -129,6 +129,12 @@ def test_draws_are_separate_networks_with_maps(model, plain, image, scope,
     assert error.abs().max() < 0.01 * spread.square().sum(0).max()
 
 
+def test_a_class_without_any_mask_has_a_finite_logit(model, name):
+    logits = model._to_logits(torch.tensor([0., 1e-3, 1.]))
+    assert logits.isfinite().all()
+    assert (logits[0] < -10) == (name in MASKS)
+
+
 def test_one_step_moves_norm_parameters_only(model, image):
     model = copy.deepcopy(model).train()
     before = copy.deepcopy(model.state_dict())
