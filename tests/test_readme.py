@@ -1,9 +1,10 @@
-"""What the tables of the README name exists and was measured."""
+"""What tables of README and docs name exists and was measured."""
 import json
 import re
 from pathlib import Path
 
 from abnn_mmseg.apis.comparison.report import lines
+from abnn_mmseg.apis.search import read_log
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / 'README.md').read_text()
@@ -41,8 +42,40 @@ def test_the_methods_side_by_side_are_those_of_the_comparison():
     assert table == measured
 
 
-def table_with(start):
-    """The cells of the README's table whose header begins so."""
-    block = README[README.index(start):].split('\n\n')[0].splitlines()
+def test_what_was_tried_on_unseen_drives_is_in_the_logs():
+    scores, drives = ('entropy', 'energy'), ('0006R0', '0001TP')
+    logs = []
+    for drive in drives:
+        log = read_log(ROOT / f'docs/benchmarks/camvid_unseen_{drive}.jsonl')
+        logs.append({tuple(cells(trial, scores)): trial for trial in log})
+    page = (ROOT / 'docs/comparison.md').read_text()
+    header = '| | mean AUROC |'
+    tables = [table_with(header, part)[1:] for part in (
+        page, page[page.rindex(header):])]
+    assert [len(table) for table in tables] == [15, 14]
+    for _, mean, *measured in tables[0] + tables[1]:
+        half = len(measured) // 2
+        trials = [logs[0][tuple(measured[:half])],
+                  logs[1][tuple(measured[half:])]]
+        for name in ('train', 'test', 'variant'):
+            assert trials[0][name] == trials[1][name]
+        values = [trial['metrics'][f'ood/pooled/{score}/AUROC']
+                  for trial in trials for score in scores]
+        assert mean == f'{sum(values) / len(values):.1f}'
+
+
+def cells(trial, scores):
+    """Of a trial, as the tables of docs/comparison.md have it."""
+    metrics = trial['metrics']
+    for name in ('seg/mIoU', 'cal/pooled/ECE'):
+        yield f'{metrics[name]:.1f}'
+    for score in scores:
+        yield ' / '.join(f"{metrics[f'ood/pooled/{score}/{name}']:.1f}"
+                         for name in ('AUROC', 'AUPR', 'FPR95'))
+
+
+def table_with(start, text=README):
+    """The cells of the first table whose header begins so."""
+    block = text[text.index(start):].split('\n\n')[0].splitlines()
     return [[cell.strip() for cell in line.strip('|').split('|')]
             for line in [block[0], *block[2:]]]
