@@ -17,14 +17,16 @@ import pytest
 import torch
 from mmengine.config import Config
 from mmengine.optim import build_optim_wrapper
-from mmengine.registry import init_default_scope
+from mmengine.registry import PARAM_SCHEDULERS, init_default_scope
 from mmengine.runner import Runner
 from mmseg.registry import DATASETS, HOOKS, METRICS, MODELS, VISUALIZERS
 from sketches import abnn_config, config
+from small_zoo import narrow
 from toys import CLASSES, build, toy_config
 
 from abnn_mmseg.apis.comparison.compare import choose_methods
 from abnn_mmseg.apis.onnx import export_program, save_onnx
+from abnn_mmseg.engine.loading import forget_pretrained
 from abnn_mmseg.engine.members import fingerprint, norm_state, save_members
 from abnn_mmseg.engine.test_sets import choose_posteriors, choose_test_sets
 
@@ -141,11 +143,11 @@ def world(tmp_path_factory, sketch):
 def test_code_runs(scripts, world, monkeypatch):
     """One block of a page after the other, as one reads them."""
     monkeypatch.chdir(world.folder)
-    names = dict(
-        cv2=cv2, torch=torch, image=torch.zeros(1, 32, 64, 3).byte())
+    # A reader's own picture; all else the page must import.
+    names = dict(image=torch.zeros(1, 32, 64, 3).byte())
     for code in scripts:
-        if 'onnxruntime' in code:
-            names['onnxruntime'] = pytest.importorskip('onnxruntime')
+        if 'import onnxruntime' in code:
+            pytest.importorskip('onnxruntime')
         world.provide(code)
         exec(compile(code, 'example', 'exec'), names)
 
@@ -168,6 +170,28 @@ def test_a_config_builds(code, world, monkeypatch):
         build_dataset(cfg.dataset)
 
 
+def test_the_whole_change_also_fits_a_base_with_adamw(tmp_path):
+    """What its optimizer did, spared norms and warm-up, is gone."""
+    code = next(code for _, code in blocks(ROOT / 'README.md')
+                if is_config(code))
+    segformer = ('mmseg::segformer/'
+                 'segformer_mit-b0_8xb1-160k_cityscapes-1024x1024.py')
+    code, count = re.subn(r"(?<=^_base_ = ').*?(?=')", segformer, code)
+    assert count == 1
+    (tmp_path / 'example.py').write_text(code)
+    cfg = Config.fromfile(tmp_path / 'example.py')
+    forget_pretrained(cfg.model)
+    narrow(cfg.model, 8)
+    optimizer = build_model(cfg).optimizer
+    assert isinstance(optimizer, torch.optim.SGD)
+    assert {(group['lr'], group['weight_decay'])
+            for group in optimizer.param_groups} == {(2e-3, 1e-4)}
+    [decay] = [PARAM_SCHEDULERS.build(dict(scheduler, optimizer=optimizer))
+               for scheduler in cfg.param_scheduler]
+    assert decay.end == cfg.train_cfg.max_iters
+    assert cfg.train_cfg.type == 'IterBasedTrainLoop'
+
+
 def is_read(setting):
     return setting in inspect.signature(Runner).parameters or re.search(
         rf"cfg(\.get\('|\.){setting}\b", SOURCES)
@@ -175,9 +199,10 @@ def is_read(setting):
 
 def build_model(cfg):
     model = build(cfg.model)
-    build_optim_wrapper(model, cfg.optim_wrapper)
+    wrapper = build_optim_wrapper(model, cfg.optim_wrapper)
     [sample] = model.predict(torch.randn(1, 3, 32, 48))
     assert set(sample.uncertainty.keys()) == set(model.scores)
+    return wrapper
 
 
 def build_dataset(dataset):
@@ -217,8 +242,8 @@ def commands(page):
                   flags=re.M | re.S).replace('\\\n', ' ')
     fenced = '\n'.join(re.findall(r'^```\w*\n(.*?)^```', text, re.M | re.S))
     found = fenced.splitlines() + re.findall(r'^    (\S.*)', text, re.M)
-    found += re.findall(r'`((?:python tools/|make )[^`.]+(?:\.py[^`]*)?)`',
-                        text)
+    found += re.findall(
+        r'`(python tools/[^`.]+(?:\.py[^`]*)?|make [^`]+)`', text)
     starts = ('python ', 'torchrun ', 'srun ', 'make ', 'bash ', 'pip ',
               'tools/')
     return [line.strip() for line in found if line.strip().startswith(starts)]

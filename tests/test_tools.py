@@ -45,11 +45,11 @@ def test_train_test_and_export_end_to_end(sketch, tmp_path):
     assert (tmp_path / 'maps' / 'gallery' / 'index.html').is_file()
 
 
-def test_missing_muad_says_where_it_goes_and_what_to_do():
+def test_missing_muad_says_where_it_goes_and_what_to_do(tmp_path):
     if (ROOT / 'data' / 'muad').exists():
         pytest.skip('MUAD is there')
     output = tool('train', 'configs/abnn_deeplabv3plus_muad.py', '--work-dir',
-                  '/tmp/abnn-mmseg-missing-muad', code=1)
+                  tmp_path, code=1)
     message = ' '.join(output.split())
     for word in ('data/muad', 'ENSTA-U2IS/MUAD', 'make_muad_sketch.py'):
         assert word in message

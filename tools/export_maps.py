@@ -41,6 +41,11 @@ def parse_args() -> argparse.Namespace:
         'anomaly (default: as stored with the members)')
     parser.add_argument('--dtype', default='float32', help='float16 halves')
     parser.add_argument('--title', default='Uncertainty maps')
+    parser.add_argument(
+        '--method', default='ABNN', help='name in the hdf5 layout')
+    parser.add_argument(
+        '--dataset', default='AnomalyTrack-all',
+        help='name in the hdf5 layout, such as ObstacleTrack-all')
     existing = parser.add_mutually_exclusive_group()
     existing.add_argument(
         '--resume', action='store_true', help='skip what is complete')
@@ -59,8 +64,13 @@ def main() -> None:
         cfg, args.checkpoint, args.members, args.device, args.scores)
     settings = dict(
         scale=args.scale, threshold=args.threshold, dtype=args.dtype,
-        title=args.title, resume=args.resume, overwrite=args.overwrite)
+        title=args.title, method=args.method, dataset=args.dataset,
+        resume=args.resume, overwrite=args.overwrite)
     if args.tile:
+        if args.limit or args.batch_size != 1 or args.probability:
+            raise ValueError('--tile goes through all images, one at a time, '
+                             'and writes no probability; leave out --limit, '
+                             '--batch-size and --probability.')
         done = export_large(inferencer, args.input, args.out, args.format,
                             args.tile, **settings)
     else:

@@ -8,6 +8,7 @@ import torch
 from mmengine.dist import all_reduce, get_dist_info
 from mmseg.registry import DATASETS
 
+from ..engine.test_sets import part_of
 from ..utils.console import progress
 from ..utils.files import sweep
 from .formats import build_writers
@@ -102,7 +103,7 @@ def find_items(inferencer: ABNNInferencer,
 def _dataset_items(inferencer: ABNNInferencer,
                    split: str) -> Tuple[int, Iterator[Item]]:
     dataset = DATASETS.build(
-        inferencer.cfg.get(f'{split}_dataloader').dataset)
+        part_of(inferencer.cfg, f'{split}_dataloader').dataset)
     folder = Path(dataset.data_prefix['img_path'])
 
     def item(index: int) -> Item:

@@ -22,6 +22,7 @@ from mmengine.device import get_device
 from mmseg.registry import DATASETS
 
 from ..engine.loading import Paths, build_segmentor
+from ..evaluation.fields import class_logits
 from ..uncertainty import check_scores
 from ..utils.console import progress
 from ..utils.threads import run_ahead
@@ -53,7 +54,8 @@ class ABNNInferencer:
                  scores: Optional[Sequence[str]] = None) -> None:
         if not isinstance(config, Config):
             config = Config.fromfile(config)
-        files = [checkpoint or config.get('load_from')]
+        checkpoint = checkpoint or config.get('load_from')
+        files = [checkpoint] if checkpoint else []
         if members is not None:
             files += [members] if isinstance(members, (str, Path)) else list(
                 members)
@@ -149,7 +151,9 @@ def to_result(item: Loaded, sample, probability: bool = False) -> MapResult:
     }
     mean = None
     if probability:
-        mean = sample.seg_logits.data.softmax(0).cpu().numpy()
+        logits = class_logits(sample.to_dict())
+        mean = logits.softmax(0).unflatten(
+            1, sample.seg_logits.shape).cpu().numpy()
     return MapResult(
         item.name,
         plane('pred_sem_seg').astype(np.int64),

@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike
 
 from ..models.windows import window_slices
 from ..utils.console import progress
-from ..utils.files import atomic_path
+from ..utils.files import atomic_path, sweep
 from .export import Export
 from .formats import build_writers
 from .inferencer import ABNNInferencer, to_rgb
@@ -58,7 +58,11 @@ def export_large(inferencer: ABNNInferencer,
             gallery, get every n-th pixel, at most 2048 a side.
         tile (int): Height and width of a tile. Defaults to 1024.
         settings: Fields of :class:`WriterSettings`, such as ``dtype``.
+            Without ``threshold``, those that are stored with the members are
+            applied.
     """
+    if settings.get('threshold') is None:
+        settings['threshold'] = inferencer.thresholds
     rank, world = get_dist_info()
     _prepare(inferencer.model, tile)
     maps = NpyWriter(WriterSettings(
@@ -67,6 +71,8 @@ def export_large(inferencer: ABNNInferencer,
         [name for name in formats if name != 'npy'], folder,
         inferencer.scores, classes=inferencer.classes,
         palette=inferencer.palette, rank=rank, **settings)
+    if settings.get('resume') or settings.get('overwrite'):
+        sweep(folder)
     done = torch.zeros(2, dtype=torch.int64)
     for frame in list(_frames(source))[rank::world]:
         if maps.settings.resume and all(

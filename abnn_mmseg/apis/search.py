@@ -53,7 +53,7 @@ class Search:
 
     Args:
         config (str): Config file with ``search``, over an ABNN config.
-        log (str): JSON lines; those already there are not tried again.
+        log (str): JSON lines; those already there are not added again.
         options (dict, optional): Overrides of the config.
         images (int, optional): Overrides ``search.images``.
         device (str, optional): Where to test.
@@ -82,11 +82,18 @@ class Search:
 
     def _configured(self, options: dict) -> Config:
         cfg = Config.fromfile(self.config)
-        cfg.merge_from_dict({**self.options, **options})
-        for scheduler in cfg.get('param_scheduler', []):
-            # The learning rate decays until the end of the training.
-            if 'end' in scheduler:
-                scheduler.end = max(1, cfg.train_cfg.max_iters)
+        cfg.merge_from_dict(self.options)
+        if 'max_iters' not in cfg.get('train_cfg', {}):
+            raise ValueError(f'{self.config} does not train by iterations; '
+                             'write train_cfg = dict(max_iters=...).')
+        end = cfg.train_cfg.max_iters
+        cfg.merge_from_dict(options)
+        schedulers = cfg.get('param_scheduler') or []
+        for scheduler in (
+                [schedulers] if isinstance(schedulers, dict) else schedulers):
+            # The decay lasts as long as the training, a warm-up does not.
+            if scheduler.get('end', 0) >= end:
+                scheduler['end'] = max(1, cfg.train_cfg.max_iters)
         return cfg
 
     def run(self) -> List[dict]:

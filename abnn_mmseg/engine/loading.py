@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import List, Optional, Sequence, Tuple, Union
 
 from mmengine.config import Config, ConfigDict
+from mmengine.device import get_device
 from mmengine.registry import init_default_scope
 from mmseg.registry import MODELS
 
@@ -62,7 +63,7 @@ def build_segmentor(cfg: Config,
             order, or one full checkpoint. Without member files, those that
             the posterior's ``members`` names are used. Several full ones
             are the networks of an ``EnsemblePosterior``.
-        device (str, optional): Where to put it.
+        device (str, optional): Defaults to the best there is.
     """
     init_default_scope(cfg.get('default_scope', 'mmseg'))
     full, members = split_checkpoints(checkpoints)
@@ -88,7 +89,7 @@ def build_segmentor(cfg: Config,
                 'members; use the ABNN config.')
         load_members(model, members)
     model.cfg = cfg
-    return model.to(device or 'cpu').eval()
+    return model.to(device or get_device()).eval()
 
 
 def split_checkpoints(checkpoints: Paths) -> Tuple[List, List]:

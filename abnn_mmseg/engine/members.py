@@ -84,7 +84,7 @@ def load_base(model: nn.Module, path: Union[str, Path]) -> None:
 
 def is_member_file(path: Union[str, Path]) -> bool:
     """Whether a file is one of ours; False for any other checkpoint."""
-    return read_checkpoint(path).get('format') == FORMAT
+    return read_checkpoint(path, mmap=True).get('format') == FORMAT
 
 
 def read_members(paths: Union[str, Path, Sequence]) -> List[dict]:

@@ -14,6 +14,7 @@ from ..uncertainty.temperature import (
     negative_log_likelihood,
 )
 from ..utils.console import progress
+from .test_sets import part_of
 
 # Enough for two digits of T, little enough for any machine.
 PIXELS = 2**20
@@ -33,7 +34,7 @@ def fit_on(cfg: Config, model: BayesianSegmentor,
         on these pixels ``before`` and ``after``.
     """
     model.temperature = 1.
-    dataset = DATASETS.build(cfg.val_dataloader.dataset)
+    dataset = DATASETS.build(part_of(cfg, 'val_dataloader').dataset)
     chosen = spread(len(dataset), images)
     stride = max(1, len(chosen) * _pixels(dataset) // PIXELS)
     found: Dict[str, List[Tuple[Tensor, Tensor]]] = {

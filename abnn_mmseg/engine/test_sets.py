@@ -15,7 +15,7 @@ own ``test_dataloader.dataset`` or ``model.posterior``.
 """
 import copy
 from pathlib import Path
-from typing import Dict, NamedTuple, Optional, Sequence
+from typing import Any, Dict, NamedTuple, Optional, Sequence
 
 from mmengine.config import Config, ConfigDict
 
@@ -38,16 +38,21 @@ class TestSet(NamedTuple):
         return metrics
 
 
+def part_of(cfg: Config, key: str) -> Any:
+    """What a config must have for a job, such as a dataloader."""
+    if cfg.get(key) is None:
+        raise ValueError(f'the config has no {key}; inherit from a dataset '
+                         'config that has one, or write it.')
+    return cfg[key]
+
+
 def own_test(cfg: Config) -> TestSet:
     """The test dataloader and evaluator of a config."""
-    for key in ('test_dataloader', 'test_evaluator'):
-        if cfg.get(key) is None:
-            raise ValueError(f'the config has no {key}; inherit from a '
-                             'dataset config that has one, or write it.')
-    evaluator = cfg.test_evaluator
+    dataloader = part_of(cfg, 'test_dataloader')
+    evaluator = part_of(cfg, 'test_evaluator')
     many = isinstance(evaluator, (list, tuple))
     return TestSet(
-        copy.deepcopy(cfg.test_dataloader),
+        copy.deepcopy(dataloader),
         list(evaluator) if many else [evaluator])
 
 

@@ -98,10 +98,12 @@ class Tester:
     def __init__(self, cfg: Config, checkpoints: Paths) -> None:
         self.cfg = cfg = copy.deepcopy(cfg)
         join_on_cpu(cfg)
-        self.members = split_checkpoints(checkpoints)[1]
+        full, self.members = split_checkpoints(checkpoints)
         self.model = build_segmentor(cfg, checkpoints)
+        # The command line wins over what the config names.
+        if len(full) > 1:
+            cfg.model.posterior.checkpoints = [str(path) for path in full]
         if self.members:
-            # The command line wins over what the config names.
             cfg.model.posterior.members = [str(m) for m in self.members]
         self.runner = Runner(
             model=self.model,

@@ -20,6 +20,7 @@ from ..evaluation.histograms import ScoreHistogram
 from ..models.segmentor import BayesianSegmentor
 from ..utils.console import progress
 from .temperature import spread
+from .test_sets import part_of
 
 
 def choose_thresholds(cfg: Config,
@@ -49,7 +50,7 @@ def choose_thresholds(cfg: Config,
         if target is not None and not 0 < target < 1:
             raise ValueError(f'--target-{name} {target} is not between 0 and '
                              '1; write 0.05 for 5 %.')
-    dataset = DATASETS.build(cfg.val_dataloader.dataset)
+    dataset = DATASETS.build(part_of(cfg, 'val_dataloader').dataset)
     chosen = spread(len(dataset), images)
     pooled: Dict[str, ScoreHistogram] = {}
     for i in progress(chosen, 'Thresholds', len(chosen)):

@@ -72,7 +72,11 @@ class MemberTrainer:
     def __init__(self, cfg: Config, members: Optional[int],
                  only: Optional[int]) -> None:
         self.cfg = cfg
-        self.count = members or cfg.get('num_members', DEFAULT_MEMBERS)
+        self.count = (cfg.get('num_members', DEFAULT_MEMBERS)
+                      if members is None else members)
+        if self.count < 1:
+            raise ValueError(f'{self.count} members are none to train; give '
+                             'num_members or --members a number from 1 on.')
         if only is not None and not 0 <= only < self.count:
             raise ValueError(f'--member {only} does not exist; members are '
                              f'numbered 0 to {self.count - 1}.')
@@ -85,6 +89,11 @@ class MemberTrainer:
         DATASETS.build(cfg.train_dataloader.dataset)
         self._check_base()
         self.model = MODELS.build(cfg.model)
+        if not hasattr(self.model.posterior, 'set_members'):
+            raise ValueError(
+                f'{cfg.model.posterior.type} has no members to train; train '
+                'the base with its own config, without posterior, and test '
+                'it with this one.')
         load_base(self.model, cfg.load_from)
         self.base = norm_state(self.model)
         self.fingerprint = fingerprint(self.model)
@@ -104,6 +113,8 @@ class MemberTrainer:
                 'point load_from at yours.')
 
     def run(self) -> List[dict]:
+        if not self.cfg.get('resume'):
+            self._forget()
         for number in self.numbers:
             if not (self.cfg.get('resume') and self._is_finished(number)):
                 self._train(number)
@@ -118,6 +129,17 @@ class MemberTrainer:
             write_metrics(self.folder / 'validation.json', {
                 row.pop('name'): row for row in copy.deepcopy(rows)})
         return rows
+
+    def _forget(self) -> None:
+        """Remove members of an earlier training, which may have had other
+        settings: a later ``resume`` must not take them for this one's."""
+        if is_main_process():
+            for number in self.numbers:
+                folder = self.folder / f'member_{number}'
+                for path in (self.path(number), folder / 'last_checkpoint',
+                             *folder.glob('*.pth')):
+                    path.unlink(missing_ok=True)
+        barrier()
 
     def path(self, number: int) -> Path:
         """The finished file of a member."""
@@ -215,10 +237,11 @@ class MemberTrainer:
                 if not k.endswith('.eta')}, meta
 
     def _merge(self) -> None:
-        if is_main_process():
-            members = read_members(
-                [self.path(k) for k in range(self.count)])
-            save_members(self.folder / 'members.pth', [
+        path = self.folder / 'members.pth'
+        members = read_members([self.path(k) for k in range(self.count)])
+        # The file may hold a temperature and thresholds by now.
+        if is_main_process() and not _holds(path, members):
+            save_members(path, [
                 dict(state=m['state'], meta=m['meta']) for m in members
             ], self.fingerprint)
 
@@ -264,6 +287,20 @@ class MemberTrainer:
         finally:
             self.model.posterior = posterior
             posterior.set_members([])
+
+
+def _holds(path: Path, members: List[dict]) -> bool:
+    """Whether a member file is there and has just these weights."""
+    try:
+        known = read_members(path)
+    except (OSError, ValueError):
+        return False
+    return len(known) == len(members) and all(
+        a['fingerprint'] == b['fingerprint'] and a['state'].keys() ==
+        b['state'].keys() and all(
+            torch.equal(value, b['state'][name])
+            for name, value in a['state'].items())
+        for a, b in zip(known, members))
 
 
 def _with_hooks(cfg: Config, *types: str) -> list:

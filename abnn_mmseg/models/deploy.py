@@ -90,8 +90,8 @@ class DeployedSegmentor(nn.Module):
             self, 'mean') else inputs
 
     def _forward(self, inputs: Tensor) -> Tensor:
-        return self.model.encode_decode(
-            inputs, [dict(img_shape=inputs.shape[2:])])
+        return self.model._to_logits(self.model.encode_decode(
+            inputs, [dict(img_shape=inputs.shape[2:])]))
 
     def _one(self, inputs: Tensor) -> Iterator[Tensor]:
         yield self._forward(inputs)[None]

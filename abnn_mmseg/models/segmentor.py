@@ -113,6 +113,9 @@ class BayesianSegmentor(BaseSegmentor):
     def train(self, mode: bool = True):
         """Training is where layers draw their own noise, one an image."""
         super().train(mode)
+        # What no member file holds must not change while members train.
+        for name in self.conversion.left:
+            self.get_submodule(name).eval()
         noise = getattr(self.posterior, 'noise', None) if mode else None
         layers = bayesian_layers(self)
         for name in self.noisy:

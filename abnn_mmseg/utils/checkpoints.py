@@ -1,6 +1,7 @@
 """Read checkpoints without running what a pickle may hold."""
 import os
 import pickle
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,7 +66,9 @@ def read_checkpoint(path: Union[str, Path], mmap: bool = False) -> dict:
     try:
         with safe_globals():
             content = torch.load(
-                path, map_location='cpu', weights_only=True, mmap=mmap)
+                path, map_location='cpu', weights_only=True,
+                # Files of before torch 1.6 cannot be mapped.
+                mmap=mmap and zipfile.is_zipfile(path))
     except Exception as error:  # torch raises whatever the bytes provoke
         raise ValueError(
             f'{path} cannot be read as a checkpoint '

@@ -65,7 +65,10 @@ def say_errors():
             print('\nInterrupted; run again to go on, with --resume where a '
                   'tool has it.', file=sys.stderr)
             sys.exit(130)
-        if not isinstance(error, MISTAKES):
+        # A misspelt option of a config; other type errors are ours.
+        misspelt = (isinstance(error, TypeError)
+                    and 'unexpected keyword argument' in str(error))
+        if not misspelt and not isinstance(error, MISTAKES):
             raise
         # mmengine asserts what users have to write, with a sentence; an
         # assertion without one is a mistake of ours.

@@ -1,9 +1,13 @@
 import cv2
 import numpy as np
 import pytest
-from sketches import abnn_config
+import torch
+from mmengine.structures import PixelData
+from mmseg.structures import SegDataSample
+from sketches import abnn_config, config
 
 from abnn_mmseg.apis import ABNNInferencer, Frames, export_maps
+from abnn_mmseg.apis.inferencer import Loaded, to_result
 
 
 @pytest.fixture(scope='module')
@@ -59,6 +63,23 @@ def test_probability_on_request(inferencer, folder):
     np.testing.assert_allclose(result.probability.sum(0), 1, atol=1e-5)
     np.testing.assert_array_equal(result.probability.argmax(0),
                                   result.prediction)
+
+
+def test_probability_of_a_sigmoid_head_is_that_of_two_classes():
+    sample = SegDataSample(
+        seg_logits=PixelData(data=torch.tensor([[[0.2, 0.7]]])),
+        pred_sem_seg=PixelData(data=torch.tensor([[[0, 1]]])),
+        uncertainty=PixelData())
+    result = to_result(Loaded('a', {}, None), sample, probability=True)
+    np.testing.assert_allclose(
+        result.probability, [[[0.8, 0.3]], [[0.2, 0.7]]], atol=1e-6)
+
+
+def test_a_config_and_no_checkpoint_is_one_sentence(sketch, tmp_path):
+    cfg = config(sketch, tmp_path)
+    cfg.load_from = None
+    with pytest.raises(ValueError, match='give one base checkpoint'):
+        ABNNInferencer(cfg)
 
 
 def test_export_puts_the_probability_into_the_npz(inferencer, folder,

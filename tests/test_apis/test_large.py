@@ -1,4 +1,5 @@
 """Tiles give what ordinary slide inference does, in the memory of a tile."""
+import cv2
 import numpy as np
 import pytest
 from mmengine.config import ConfigDict
@@ -45,6 +46,17 @@ def test_pictures_get_every_nth_pixel(inferencer, image, tmp_path,
     whole = np.load(tmp_path / 'npy' / 'entropy' / 'aerial.npy')
     with np.load(tmp_path / 'npz' / 'aerial.npz') as arrays:
         np.testing.assert_array_equal(arrays['entropy'], whole[::3, ::3])
+
+
+def test_stored_thresholds_are_applied(inferencer, image, tmp_path,
+                                       monkeypatch):
+    thresholds = dict(entropy=0.3, mutual_information=0.05)
+    monkeypatch.setattr(ABNNInferencer, 'thresholds', thresholds)
+    export_large(inferencer, image, tmp_path, ['mask'], tile=200)
+    for score, threshold in thresholds.items():
+        mask = cv2.imread(str(tmp_path / 'mask' / score / 'aerial.png'), 0)
+        values = np.load(tmp_path / 'npy' / score / 'aerial.npy')
+        np.testing.assert_array_equal(mask > 0, values >= threshold)
 
 
 def test_nothing_is_overwritten_and_resume_skips(inferencer, image, tmp_path):

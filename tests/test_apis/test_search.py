@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from mmengine.config import Config
 from sketches import abnn_config
 
 from abnn_mmseg.apis import search as module
@@ -81,3 +82,15 @@ def test_a_config_without_a_search_says_what_to_write(config_file, tmp_path):
     with pytest.raises(ValueError, match='has no search.train; write'):
         Search(config_file, str(tmp_path / 'log'),
                {'search': dict(_delete_=True, images=2)})
+
+
+def test_only_what_ends_with_the_training_ends_with_it(config_file, tmp_path):
+    cfg = Config.fromfile(config_file)
+    whole = cfg.train_cfg.max_iters
+    cfg.param_scheduler = [
+        dict(type='LinearLR', start_factor=0.1, by_epoch=False, end=whole - 1),
+        dict(type='PolyLR', by_epoch=False, end=whole)]
+    cfg.dump(config_file)
+    search = Search(config_file, str(tmp_path / 'trials.jsonl'))
+    changed = search._configured({'train_cfg.max_iters': 90})
+    assert [s.end for s in changed.param_scheduler] == [whole - 1, 90]

@@ -1,5 +1,6 @@
 """Threads write the same files and hide no error."""
 import threading
+import time
 
 import pytest
 from results import files, make_result
@@ -46,7 +47,7 @@ def test_the_queue_is_bounded(tmp_path):
 
     class Slow:
         def write(self, result):
-            gate.wait(10)
+            gate.wait()
 
         def close(self):
             pass
@@ -60,10 +61,15 @@ def test_the_queue_is_bounded(tmp_path):
 
     producer = threading.Thread(target=produce)
     producer.start()
-    producer.join(0.3)
-    assert len(started) == 3, 'one at work and two waiting'
-    gate.set()
-    producer.join()
+    try:
+        limit = time.monotonic() + 60
+        while len(started) < 3 and time.monotonic() < limit:
+            time.sleep(0.01)
+        producer.join(0.3)
+        assert len(started) == 3, 'one at work and two waiting'
+    finally:
+        gate.set()
+        producer.join()
     writer.close()
     assert len(started) == 6
 

@@ -212,3 +212,10 @@ def test_a_hostile_checkpoint_to_resume_from_is_passed_over(
     train(cfg, members=1)
     assert not proof.exists()
     assert (tmp_path / 'member_0.pth').is_file()
+
+
+def test_a_checkpoint_of_an_old_torch_is_read_without_being_mapped(tmp_path):
+    path = tmp_path / 'old.pth'
+    torch.save(dict(weight=torch.ones(2)), path,
+               _use_new_zipfile_serialization=False)
+    assert torch.equal(map_state_dict(path)['weight'], torch.ones(2))

@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 
 import pytest
+import torch
 from sketches import abnn_config, config
 
 from abnn_mmseg.engine.loading import build_segmentor
@@ -11,6 +12,7 @@ from abnn_mmseg.engine.members import fingerprint, norm_state, save_members
 from abnn_mmseg.engine.tester import labelled, tables
 from abnn_mmseg.engine.tester import test as run_test
 from abnn_mmseg.engine.tester import test_all as run_all
+from abnn_mmseg.utils.checkpoints import read_checkpoint
 
 
 @pytest.fixture
@@ -49,6 +51,21 @@ def test_one_run_gives_what_separate_runs_give(cfg, base, members):
     cfg.model.posterior = dict(type='DeterministicPosterior')
     cfg.test_dataloader.dataset.split = 'test_id'
     assert same(results['base']['test_id'], run_test(cfg, base))
+
+
+def test_an_ensemble_on_the_command_line_is_tested_as_one(cfg, base,
+                                                          tmp_path):
+    other = read_checkpoint(base)
+    for value in other['state_dict'].values():
+        if value.is_floating_point():
+            value *= 1.1
+    torch.save(other, tmp_path / 'other.pth')
+    cfg.model.posterior = dict(type='EnsemblePosterior')
+    files = [base, tmp_path / 'other.pth']
+    results = run_all(cfg, files, ['test_ood'])
+    [by_dataset] = results.values()
+    assert same(by_dataset['test_ood'], run_test(cfg, files))
+    assert not same(by_dataset['test_ood'], run_test(cfg, base))
 
 
 def test_tables_name_posterior_dataset_and_protocol(cfg, base):

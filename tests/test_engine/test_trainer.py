@@ -13,6 +13,7 @@ from sketches import abnn_config, config
 
 from abnn_mmseg.engine import read_members, train
 from abnn_mmseg.engine.loading import build_segmentor
+from abnn_mmseg.engine.members import store
 from abnn_mmseg.engine.runners import last_readable
 from abnn_mmseg.engine.trainer import MemberTrainer
 from abnn_mmseg.utils.checkpoints import read_state_dict
@@ -230,7 +231,7 @@ def test_checkpoints_of_a_member_hold_the_norms_only(trained):
 
 
 def test_the_best_checkpoint_becomes_the_member(sketch, base, tmp_path):
-    """Training that only gets worse: the best is not the last."""
+    """The one that validates best, be it the last or not."""
     cfg = abnn_config(sketch, tmp_path, base)
     cfg.optim_wrapper.optimizer.lr = 1.
     cfg.train_cfg.val_interval = 2
@@ -313,3 +314,62 @@ def test_a_config_may_leave_validation_out(sketch, base, tmp_path):
     assert train(cfg, members=1) == []
     assert 'metrics' not in read_members(tmp_path / 'member_0.pth')[0]['meta']
     assert not (tmp_path / 'validation').exists()
+
+
+def test_a_new_start_leaves_nothing_of_the_old_training(trained, sketch, base,
+                                                        tmp_path):
+    """Stopped and resumed, it must not take old members for its own."""
+    shutil.copytree(trained[0], tmp_path, dirs_exist_ok=True)
+    cfg = augmented(sketch, tmp_path, base)
+    cfg.optim_wrapper.optimizer.lr *= 2
+    trainer = MemberTrainer(cfg, None, None)
+
+    def stop(number):
+        raise KeyboardInterrupt
+
+    trainer._train = stop
+    with pytest.raises(KeyboardInterrupt):
+        trainer.run()
+    assert not list(tmp_path.glob('member_*.pth'))
+    assert not list(tmp_path.glob('member_*/*.pth'))
+    # What was complete stays until there is something better.
+    assert len(read_members(tmp_path / 'members.pth')) == 3
+
+
+def test_members_merged_again_keep_what_was_stored_with_them(
+        trained, sketch, base, tmp_path):
+    shutil.copytree(trained[0], tmp_path, dirs_exist_ok=True)
+    store(tmp_path / 'members.pth', 'temperatures', dict(centre=1.5), '')
+    cfg = augmented(sketch, tmp_path, base)
+    cfg.resume = True
+    train(cfg)
+    for member in read_members(tmp_path / 'members.pth'):
+        assert member['meta']['temperatures']['centre'] == 1.5
+    # Another number of members are other members.
+    train(cfg, members=2)
+    first, second = read_members(tmp_path / 'members.pth')
+    assert 'temperatures' not in first['meta']
+
+
+def test_norms_left_as_they_are_do_not_drift(sketch, base, tmp_path):
+    cfg = abnn_config(sketch, tmp_path, base)
+    cfg.val_dataloader = cfg.val_evaluator = cfg.val_cfg = None
+    cfg.model.convert = ['decode_head']
+    train(cfg, members=2)
+    before = read_state_dict(base)
+    model = build_segmentor(cfg, [base, tmp_path / 'members.pth'])
+    for name, value in model.backbone.state_dict().items():
+        assert torch.equal(value, before[f'backbone.{name}']), name
+
+
+@pytest.mark.parametrize('count', [0, -1])
+def test_no_members_are_refused(sketch, base, tmp_path, count):
+    with pytest.raises(ValueError, match='a number from 1 on'):
+        train(abnn_config(sketch, tmp_path, base), members=count)
+
+
+def test_a_posterior_without_members_is_refused(sketch, base, tmp_path):
+    cfg = abnn_config(sketch, tmp_path, base)
+    cfg.model.posterior = dict(type='DropoutPosterior')
+    with pytest.raises(ValueError, match='DropoutPosterior has no members'):
+        train(cfg)

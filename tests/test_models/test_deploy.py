@@ -56,6 +56,12 @@ def test_members_their_centre_and_a_temperature():
     assert_same(model_of(members=2, prediction='centre', temperature=1.5))
 
 
+def test_a_head_that_scores_masks(monkeypatch):
+    model = model_of()
+    monkeypatch.setattr(model, '_scores_masks', lambda: True)
+    assert_same(model)
+
+
 def test_a_norm_that_does_not_fold():
     assert_same(model_of(norm=dict(type='GN', num_groups=2)))
 

@@ -253,15 +253,6 @@ def test_views_and_tolerance_exclude_each_other():
 
 
 @torch.no_grad()
-def test_a_symmetric_image_has_no_flip_uncertainty():
-    _, model = both(dict(type='TTAPosterior', flips=('horizontal', )))
-    half = torch.randn(1, 3, 32, 24)
-    map_ = model.predict(torch.cat([half, half.flip(3)], 3))[0].uncertainty
-    information = map_.mutual_information[0]
-    assert torch.allclose(information, information.flip(1), atol=1e-5)
-
-
-@torch.no_grad()
 @pytest.mark.parametrize('options', [
     dict(type='DeterministicPosterior'), dict(type='EnsemblePosterior'),
     dict(type='TTAPosterior', flips=()),

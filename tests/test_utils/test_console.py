@@ -1,6 +1,7 @@
 """How tools end."""
 import pytest
 
+from abnn_mmseg.models import BNLPosterior
 from abnn_mmseg.utils.console import say_errors
 
 
@@ -30,6 +31,13 @@ def test_a_mistake_is_one_sentence(capsys):
         '\nValueError: alpha must not be negative.\n')
 
 
-def test_a_bug_keeps_its_traceback():
-    with pytest.raises(ZeroDivisionError), say_errors():
-        raise ZeroDivisionError
+def test_a_misspelt_option_is_one_sentence(capsys):
+    with pytest.raises(SystemExit), say_errors():
+        BNLPosterior(sampels=3)
+    assert "'sampels'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('error', [ZeroDivisionError, TypeError])
+def test_a_bug_keeps_its_traceback(error):
+    with pytest.raises(error), say_errors():
+        raise error
