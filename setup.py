@@ -19,7 +19,7 @@ setup(
     license='Apache-2.0',
     python_requires='>=3.9',
     packages=find_packages(include=['abnn_mmseg', 'abnn_mmseg.*']),
-    package_data={'abnn_mmseg': ['apis/gallery/*.html']},
+    package_data={'abnn_mmseg': ['export/gallery/*.html']},
     install_requires=[
         'torch>=2.5',
         'numpy>=1.24',

@@ -24,4 +24,4 @@ except importlib.metadata.PackageNotFoundError:
     # name of the distribution.
     MODULE2PACKAGE['mmseg'] = 'onedl-mmsegmentation'
 
-from . import datasets, engine, evaluation, models  # noqa: E402, F401
+from abnn_mmseg import datasets, engine, evaluation, models  # noqa: E402, F401

@@ -19,10 +19,10 @@ import cv2
 import numpy as np
 import torch
 
-from abnn_mmseg.apis.inputs import Frame, read_bgr
 from abnn_mmseg.datasets.muad import PROTOCOLS
 from abnn_mmseg.datasets.transforms import LoadAnomalyAnnotations, read_image
-from abnn_mmseg.engine.members import read_members, save_members
+from abnn_mmseg.export.inputs import Frame, read_bgr
+from abnn_mmseg.members.files import read_members, save_members
 from abnn_mmseg.utils.checkpoints import read_state_dict
 
 ACTIONS = ('os.system', 'os.exec', 'os.posix_spawn', 'os.fork', 'os.mkdir',

@@ -24,9 +24,9 @@ from mmengine.registry import HOOKS, init_default_scope
 from sketches import abnn_config
 from toys import build, toy_config
 
-from abnn_mmseg.apis import ABNNInferencer, export_maps
 from abnn_mmseg.datasets.muad_sketch import make_muad_sketch
 from abnn_mmseg.engine import read_members, train
+from abnn_mmseg.export import ABNNInferencer, export_maps
 from abnn_mmseg.utils.checkpoints import read_checkpoint
 from abnn_mmseg.utils.console import say_errors
 

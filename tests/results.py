@@ -1,8 +1,8 @@
 """Results to write, and writers for them."""
 import numpy as np
 
-from abnn_mmseg.apis.formats import build_writers
-from abnn_mmseg.apis.result import MapResult
+from abnn_mmseg.export.formats import build_writers
+from abnn_mmseg.export.result import MapResult
 
 CLASSES = ['road', 'car', 'sky']
 PALETTE = [[128, 64, 128], [0, 0, 142], [70, 130, 180]]

@@ -2,7 +2,7 @@
 from mmengine.config import Config
 from toys import toy_config
 
-from abnn_mmseg.engine.members import fingerprint, norm_state, save_members
+from abnn_mmseg.members.files import fingerprint, norm_state, save_members
 
 SIZE = (64, 32)
 

@@ -1,5 +1,5 @@
 """MMSegmentation's models, as it configures them but a fraction as wide."""
-from abnn_mmseg.benchmarks.zoo_models import model_config
+from benchmarks.zoo_models import model_config
 
 # By how much narrower than mmseg's; an eighth where nothing is said.
 FACTORS = {'OCRNet HR18': 2, 'BiSeNetV2': 4, 'CGNet': 4}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from sketches import abnn_config
 
-from abnn_mmseg.apis import ABNNInferencer, export_maps
+from abnn_mmseg.export import ABNNInferencer, export_maps
 
 ROOT = Path(__file__).resolve().parents[1]
 

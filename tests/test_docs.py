@@ -24,11 +24,11 @@ from sketches import abnn_config, config
 from small_zoo import narrow
 from toys import CLASSES, build, toy_config
 
-from abnn_mmseg.apis.comparison.compare import choose_methods
-from abnn_mmseg.apis.onnx import export_program, save_onnx
+from abnn_mmseg.comparison.compare import choose_methods
+from abnn_mmseg.deploy.onnx import export_program, save_onnx
 from abnn_mmseg.engine.loading import forget_pretrained
-from abnn_mmseg.engine.members import fingerprint, norm_state, save_members
 from abnn_mmseg.engine.test_sets import choose_posteriors, choose_test_sets
+from abnn_mmseg.members.files import fingerprint, norm_state, save_members
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').glob('*.md'))]

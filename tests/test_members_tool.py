@@ -9,7 +9,7 @@ from sketches import abnn_config
 
 from abnn_mmseg.engine import read_members
 from abnn_mmseg.engine.loading import build_segmentor
-from abnn_mmseg.engine.members import fingerprint, norm_state, save_members
+from abnn_mmseg.members.files import fingerprint, norm_state, save_members
 
 TOOL = Path(__file__).resolve().parents[1] / 'tools' / 'members.py'
 

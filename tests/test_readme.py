@@ -3,8 +3,8 @@ import json
 import re
 from pathlib import Path
 
-from abnn_mmseg.apis.comparison.report import lines
-from abnn_mmseg.apis.search import read_log
+from abnn_mmseg.comparison.report import lines
+from abnn_mmseg.comparison.search import read_log
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / 'README.md').read_text()

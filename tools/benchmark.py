@@ -24,7 +24,7 @@ def parse_args(modules: dict) -> argparse.Namespace:
 
 def main() -> None:
     modules = {
-        name: importlib.import_module(f'abnn_mmseg.benchmarks.{name}')
+        name: importlib.import_module(f'benchmarks.{name}')
         for name in BENCHMARKS
     }
     args = parse_args(modules)

@@ -1,7 +1,7 @@
 """Compare methods on the same images: one table, one JSON, one figure."""
 import argparse
 
-from abnn_mmseg.apis.comparison import compare
+from abnn_mmseg.comparison import compare
 from abnn_mmseg.utils.arguments import config_parser, read_config
 from abnn_mmseg.utils.console import say_errors
 

@@ -2,7 +2,7 @@
 import argparse
 from pathlib import Path
 
-from abnn_mmseg.apis.demo import Demo
+from abnn_mmseg.cli.demo import Demo
 from abnn_mmseg.utils.console import print_table, say_errors
 
 

@@ -3,9 +3,9 @@ import argparse
 
 from mmengine.dist import is_main_process
 
-from abnn_mmseg.apis import ABNNInferencer, export_large, export_maps
-from abnn_mmseg.apis.formats import FORMATS
 from abnn_mmseg.engine.launch import join_processes
+from abnn_mmseg.export import ABNNInferencer, export_large, export_maps
+from abnn_mmseg.export.formats import FORMATS
 from abnn_mmseg.utils.arguments import add_launcher, config_parser, read_config
 from abnn_mmseg.utils.console import say_errors
 

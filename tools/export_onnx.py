@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from abnn_mmseg.apis import ABNNInferencer
-from abnn_mmseg.apis.onnx import export_program, save_onnx
+from abnn_mmseg.deploy.onnx import export_program, save_onnx
+from abnn_mmseg.export import ABNNInferencer
 from abnn_mmseg.utils.arguments import config_parser, read_config
 from abnn_mmseg.utils.console import print_table, say_errors
 from abnn_mmseg.utils.files import atomic_path

@@ -3,22 +3,22 @@ import argparse
 
 from mmengine.config import Config, DictAction
 
-from abnn_mmseg.engine.conversion import (
+from abnn_mmseg.engine.loading import build_segmentor
+from abnn_mmseg.members.exchange import (
     average,
     check_alike,
     export_full,
     import_full,
 )
-from abnn_mmseg.engine.loading import build_segmentor
-from abnn_mmseg.engine.members import (
+from abnn_mmseg.members.files import (
     check_members,
     fingerprint,
     read_members,
     save_members,
     store,
 )
-from abnn_mmseg.engine.temperature import fit_on
-from abnn_mmseg.engine.thresholds import choose_thresholds
+from abnn_mmseg.members.temperature import fit_on
+from abnn_mmseg.members.thresholds import choose_thresholds
 from abnn_mmseg.utils.console import print_table, say_errors
 
 

@@ -1,7 +1,7 @@
 """Choose ABNN's settings on validation images; every trial is logged."""
 import argparse
 
-from abnn_mmseg.apis.search import Search, ranking
+from abnn_mmseg.comparison.search import Search, ranking
 from abnn_mmseg.utils.arguments import config_parser
 from abnn_mmseg.utils.console import print_table, say_errors
 

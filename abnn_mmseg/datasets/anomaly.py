@@ -8,10 +8,15 @@ from mmengine import fileio
 from mmseg.datasets import BaseSegDataset
 from mmseg.registry import DATASETS
 
-from ..utils.choices import one_of
-from .pairs import EXTENSIONS, Pairs, files_by_stem, match_pairs
-from .protocol import LabelProtocol
-from .transforms import read_image
+from abnn_mmseg.datasets.pairs import (
+    EXTENSIONS,
+    Pairs,
+    files_by_stem,
+    match_pairs,
+)
+from abnn_mmseg.datasets.protocol import LabelProtocol
+from abnn_mmseg.datasets.transforms import read_image
+from abnn_mmseg.utils.choices import one_of
 
 
 @DATASETS.register_module()
@@ -33,14 +38,14 @@ class AnomalySegDataset(BaseSegDataset):
             wins over ``split``. Without ``seg_map_path`` the images are used
             without labels.
         ann_file (str, optional): Text file with one stem a line; wins over
-            ``split``. Default: all images of the folder.
+            ``split``. Defaults to all images of the folder.
         img_suffix (str): What follows the stem in image names, with or
-            without extension. Default: '', any extension.
-        seg_map_suffix (str): The same for label names. Default: ''.
+            without extension. Defaults to '', any extension.
+        seg_map_suffix (str): The same for label names. Defaults to ''.
         stem_pattern (str, optional): Regular expression with one group: the
-            part of a stem that image and label share. Default: all of it.
+            part of a stem that image and label share. Defaults to all of it.
         only_labelled (bool): Leave images without label out, for sets that
-            keep labels back. Default: False, they are an error.
+            keep labels back. Defaults to False, they are an error.
         metainfo (dict, optional): More meta information. Classes follow from
             the protocol.
         **kwargs: See :class:`mmseg.datasets.BaseSegDataset`.

@@ -5,8 +5,8 @@ from typing import Optional
 from mmseg.datasets import CityscapesDataset
 from mmseg.registry import DATASETS
 
-from .anomaly import AnomalySegDataset
-from .protocol import LabelProtocol, hold_out
+from abnn_mmseg.datasets.anomaly import AnomalySegDataset
+from abnn_mmseg.datasets.protocol import LabelProtocol, hold_out
 
 HELD_OUT = ('train', 'motorcycle')
 FOLDERS = dict(img_path='images', seg_map_path='labels')
@@ -34,10 +34,10 @@ class BDDAnomalyDataset(AnomalySegDataset):
     Args:
         split (str, optional): 'train', 'val' or 'test'.
         held_out (Sequence[str]): OOD classes. The list files must be made
-            for the same classes. Default: ('train', 'motorcycle').
-        data_prefix (dict, optional): Default: ``images`` and ``labels``.
-        ann_file (str, optional): Default: the list file of the split.
-        seg_map_suffix (str): Default: '_train_id'; '' for releases that name
+            for the same classes. Defaults to ('train', 'motorcycle').
+        data_prefix (dict, optional): Defaults to ``images`` and ``labels``.
+        ann_file (str, optional): Defaults to the list file of the split.
+        seg_map_suffix (str): Defaults to '_train_id'; '' for releases that name
             labels like images.
         **kwargs: See :class:`AnomalySegDataset`.
     """

@@ -6,11 +6,15 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ..utils.files import atomic_write
-from .bdd_anomaly import HELD_OUT, bdd_protocol, split_folder
-from .pairs import files_by_stem, match_pairs
-from .protocol import OOD
-from .transforms import LoadAnomalyAnnotations
+from abnn_mmseg.datasets.bdd_anomaly import (
+    HELD_OUT,
+    bdd_protocol,
+    split_folder,
+)
+from abnn_mmseg.datasets.pairs import files_by_stem, match_pairs
+from abnn_mmseg.datasets.protocol import OOD
+from abnn_mmseg.datasets.transforms import LoadAnomalyAnnotations
+from abnn_mmseg.utils.files import atomic_write
 
 # Published numbers of images, by held-out classes.
 EXPECTED = {

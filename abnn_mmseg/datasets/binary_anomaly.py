@@ -5,8 +5,8 @@ from typing import Optional
 from mmseg.datasets import CityscapesDataset
 from mmseg.registry import DATASETS
 
-from .anomaly import AnomalySegDataset
-from .protocol import LabelProtocol
+from abnn_mmseg.datasets.anomaly import AnomalySegDataset
+from abnn_mmseg.datasets.protocol import LabelProtocol
 
 
 @DATASETS.register_module()
@@ -19,13 +19,13 @@ class BinaryAnomalyDataset(AnomalySegDataset):
 
     Args:
         anomaly_values (Sequence[int]): Mask values of anomalies. RoadAnomaly
-            has (2, ). Default: (1, ).
+            has (2, ). Defaults to (1, ).
         void_values (Sequence[int]): Mask values that are never evaluated.
-            Default: (255, ).
+            Defaults to (255, ).
         normal_values (Sequence[int]): Mask values of everything else. Any
-            value in none of the three is an error. Default: (0, ).
+            value in none of the three is an error. Defaults to (0, ).
         metainfo (dict, optional): ``classes`` and ``palette`` of the model.
-            Default: those of Cityscapes.
+            Defaults to those of Cityscapes.
         **kwargs: See :class:`AnomalySegDataset`.
     """
 

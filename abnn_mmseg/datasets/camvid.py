@@ -5,9 +5,9 @@ from typing import Union
 
 from mmseg.registry import DATASETS
 
-from ..utils.choices import one_of
-from .anomaly import AnomalySegDataset
-from .protocol import hold_out
+from abnn_mmseg.datasets.anomaly import AnomalySegDataset
+from abnn_mmseg.datasets.protocol import hold_out
+from abnn_mmseg.utils.choices import one_of
 
 CLASSES = ('Sky', 'Building', 'Pole', 'Road', 'Pavement', 'Tree', 'SignSymbol',
            'Fence', 'Car', 'Pedestrian', 'Bicyclist')
@@ -27,9 +27,9 @@ class CamVidAnomalyDataset(AnomalySegDataset):
         split (str, optional): 'train', 'val' or 'test'.
         held_out (Sequence[str]): Classes that are OOD: ignored in training,
             to be found in testing. The others keep their order.
-            Default: ('Pedestrian', 'Bicyclist').
+            Defaults to ('Pedestrian', 'Bicyclist').
         drives (str | Sequence[str], optional): Only images of these drives.
-            Default: all.
+            Defaults to all.
         **kwargs: See :class:`AnomalySegDataset`.
     """
 

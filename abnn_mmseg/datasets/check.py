@@ -11,9 +11,9 @@ from mmengine.dataset import BaseDataset
 from mmseg.datasets.transforms import LoadAnnotations
 from mmseg.registry import DATASETS
 
-from .anomaly import AnomalySegDataset
-from .protocol import IGNORE, OOD
-from .transforms import LoadAnomalyAnnotations, read_image
+from abnn_mmseg.datasets.anomaly import AnomalySegDataset
+from abnn_mmseg.datasets.protocol import IGNORE, OOD
+from abnn_mmseg.datasets.transforms import LoadAnomalyAnnotations, read_image
 
 
 @dataclass

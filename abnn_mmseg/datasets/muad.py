@@ -2,9 +2,9 @@
 from mmseg.datasets import CityscapesDataset
 from mmseg.registry import DATASETS
 
-from ..utils.choices import one_of
-from .anomaly import AnomalySegDataset
-from .protocol import LabelProtocol
+from abnn_mmseg.datasets.anomaly import AnomalySegDataset
+from abnn_mmseg.datasets.protocol import LabelProtocol
+from abnn_mmseg.utils.choices import one_of
 
 CLASSES = CityscapesDataset.METAINFO['classes']
 PALETTE = CityscapesDataset.METAINFO['palette']
@@ -48,7 +48,7 @@ class MUADDataset(AnomalySegDataset):
         protocol (str): '15': rider, train, motorcycle, bicycle, animals and
             objects are OOD (TorchUncertainty). '19': rider is a class;
             labels above 18 are clipped to 18, and 16-18 are OOD (the
-            challenge's development kit). Default: '15'.
+            challenge's development kit). Defaults to '15'.
         **kwargs: See :class:`AnomalySegDataset`.
     """
 

@@ -42,7 +42,7 @@ def files_by_stem(folder: str,
             (``'_label'``, ``''``) any of ``EXTENSIONS`` may follow.
         backend_args (dict, optional): mmengine file backend.
         pattern (str, optional): Regular expression whose group becomes the
-            stem. Default: all of it.
+            stem. Defaults to all of it.
 
     Returns:
         tuple: The files, and a sentence for each stem that two files share

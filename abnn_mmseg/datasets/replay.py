@@ -8,7 +8,7 @@ interrupted, or has another number of workers or processes, sees the same
 images.
 """
 import random
-from typing import Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import torch

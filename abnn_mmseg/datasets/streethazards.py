@@ -1,8 +1,8 @@
 """StreetHazards: simulated streets with objects never seen in training."""
 from mmseg.registry import DATASETS
 
-from .anomaly import AnomalySegDataset
-from .protocol import LabelProtocol
+from abnn_mmseg.datasets.anomaly import AnomalySegDataset
+from abnn_mmseg.datasets.protocol import LabelProtocol
 
 # Raw ids start at 1. 'unlabeled' is a class of the benchmark (sky and other
 # background); 0 does not occur in the published files and is void.

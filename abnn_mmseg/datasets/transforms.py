@@ -12,7 +12,7 @@ from mmseg.datasets.transforms import LoadAnnotations, PackSegInputs
 from mmseg.registry import TRANSFORMS
 from PIL import Image
 
-from .protocol import UNKNOWN
+from abnn_mmseg.datasets.protocol import UNKNOWN
 
 AGAIN = 'Download or copy it again.'
 

@@ -1,7 +1,12 @@
 """Training of members and the hooks around it."""
-from .hooks import AuditHook, MemberHook
-from .members import load_base, load_members, read_members, save_members
-from .trainer import MemberTrainer, train
+from abnn_mmseg.engine.hooks import AuditHook, MemberHook
+from abnn_mmseg.engine.trainer import MemberTrainer, train
+from abnn_mmseg.members.files import (
+    load_base,
+    load_members,
+    read_members,
+    save_members,
+)
 
 __all__ = [
     'AuditHook', 'MemberHook', 'MemberTrainer', 'load_base', 'load_members',

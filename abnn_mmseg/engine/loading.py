@@ -1,17 +1,18 @@
 """Build a segmentor from a config and whatever checkpoints there are."""
 import copy
+from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import List, Optional, Sequence, Tuple, Union
+from typing import Optional, Union
 
 from mmengine.config import Config, ConfigDict
 from mmengine.device import get_device
 from mmengine.registry import init_default_scope
 from mmseg.registry import MODELS
 
-from ..models.bnl import bayesian_layers
-from ..models.segmentor import BayesianSegmentor
-from .members import is_member_file, load_base, load_members
+from abnn_mmseg.members.files import is_member_file, load_base, load_members
+from abnn_mmseg.models.bnl import bayesian_layers
+from abnn_mmseg.models.segmentor import BayesianSegmentor
 
 Paths = Union[str, Path, Sequence[Union[str, Path]]]
 BAYESIAN = {
@@ -92,7 +93,7 @@ def build_segmentor(cfg: Config,
     return model.to(device or get_device()).eval()
 
 
-def split_checkpoints(checkpoints: Paths) -> Tuple[List, List]:
+def split_checkpoints(checkpoints: Paths) -> tuple[list, list]:
     """Full checkpoints, and member files."""
     if isinstance(checkpoints, (str, Path)):
         checkpoints = [checkpoints]

@@ -12,8 +12,8 @@ from mmengine.dist import master_only
 from mmengine.runner import Runner
 from torch import nn
 
-from ..utils.checkpoints import read_checkpoint
-from ..utils.files import atomic_path
+from abnn_mmseg.utils.checkpoints import read_checkpoint
+from abnn_mmseg.utils.files import atomic_path
 
 
 class AtomicRunner(Runner):

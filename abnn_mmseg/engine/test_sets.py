@@ -14,12 +14,13 @@ An entry with a ``type`` stands for itself; one without overrides the config's
 own ``test_dataloader.dataset`` or ``model.posterior``.
 """
 import copy
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Dict, NamedTuple, Optional, Sequence
+from typing import Any, NamedTuple, Optional
 
 from mmengine.config import Config, ConfigDict
 
-from .loading import bayesian_model_cfg
+from abnn_mmseg.engine.loading import bayesian_model_cfg
 
 OURS = ('AnomalyMetric', 'CalibrationMetric', 'SelectiveMetric')
 
@@ -57,7 +58,7 @@ def own_test(cfg: Config) -> TestSet:
 
 
 def choose_test_sets(cfg: Config,
-                     names: Optional[Sequence[str]]) -> Dict[str, TestSet]:
+                     names: Optional[Sequence[str]]) -> dict[str, TestSet]:
     """Test sets by name.
 
     Args:
@@ -87,7 +88,7 @@ def choose_test_sets(cfg: Config,
 
 
 def choose_posteriors(cfg: Config, names: Optional[Sequence[str]]
-                      ) -> Dict[str, ConfigDict]:
+                      ) -> dict[str, ConfigDict]:
     """Configs of posteriors by name.
 
     Args:

@@ -3,8 +3,9 @@ import copy
 import json
 import math
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Dict, Iterable, Iterator, Optional, Sequence, Tuple
+from typing import Optional
 
 from mmengine.config import Config
 from mmengine.dist import is_main_process
@@ -12,23 +13,28 @@ from mmengine.registry import LOOPS
 from mmengine.runner import Runner
 from mmseg.registry import DATASETS
 
-from ..utils.files import atomic_write
-from .launch import join_on_cpu
-from .loading import (
+from abnn_mmseg.engine.launch import join_on_cpu
+from abnn_mmseg.engine.loading import (
     Paths,
     another_posterior,
     build_segmentor,
     split_checkpoints,
 )
-from .test_sets import TestSet, choose_posteriors, choose_test_sets, own_test
+from abnn_mmseg.engine.test_sets import (
+    TestSet,
+    choose_posteriors,
+    choose_test_sets,
+    own_test,
+)
+from abnn_mmseg.utils.files import atomic_write
 
 GROUPS = dict(
     seg='Segmentation (pooled, in-distribution pixels)',
     cal='Calibration',
     ood='Anomaly detection',
     sel='Selective prediction')
-Metrics = Dict[str, float]
-Results = Dict[str, Dict[str, Metrics]]
+Metrics = dict[str, float]
+Results = dict[str, dict[str, Metrics]]
 
 
 def test(cfg: Config,
@@ -167,14 +173,14 @@ def write_metrics(path: Path, metrics: dict) -> None:
     atomic_write(path, json.dumps(clean(metrics), indent=2) + '\n')
 
 
-def labelled(results: Results) -> Iterator[Tuple[dict, Metrics]]:
+def labelled(results: Results) -> Iterator[tuple[dict, Metrics]]:
     """Metrics with the columns that say whose they are."""
     for posterior, by_dataset in results.items():
         for dataset, metrics in by_dataset.items():
             yield dict(posterior=posterior, dataset=dataset), metrics
 
 
-def tables(results: Iterable[Tuple[dict, Metrics]]):
+def tables(results: Iterable[tuple[dict, Metrics]]):
     """Yield a title and rows for each group, for people.
 
     Args:
@@ -192,7 +198,7 @@ def tables(results: Iterable[Tuple[dict, Metrics]]):
 
 
 def _rows(group: str, columns: dict, metrics: Metrics) -> Iterator[dict]:
-    rows: Dict[str, dict] = {}
+    rows: dict[str, dict] = {}
     for name, value in metrics.items():
         head, *path, metric = name.split('/')
         if head == group:

@@ -1,7 +1,7 @@
 """Train the M members of a config, one after the other, from one base."""
 import copy
 from pathlib import Path
-from typing import Dict, List, Optional, Tuple
+from typing import Optional
 
 import mmengine
 import mmseg
@@ -14,17 +14,19 @@ from mmseg.registry import DATASETS, MODELS
 from torch import Tensor
 
 import abnn_mmseg
-
-from ..datasets.replay import replayable
-from ..models.losses import RandomPriorCrossEntropyLoss
-from ..models.posteriors import DeterministicPosterior
-from ..utils.checkpoints import read_checkpoint, read_state_dict, safe_globals
-from ..utils.files import sweep
-from .amp import amp_on_cpu
-from .hooks import CostHook, ProgressHook
-from .hooks.member_hook import only_norms
-from .launch import join_on_cpu
-from .members import (
+from abnn_mmseg.datasets.replay import replayable
+from abnn_mmseg.engine.amp import amp_on_cpu
+from abnn_mmseg.engine.hooks import CostHook, ProgressHook
+from abnn_mmseg.engine.hooks.member_hook import only_norms
+from abnn_mmseg.engine.launch import join_on_cpu
+from abnn_mmseg.engine.runners import (
+    AtomicRunner,
+    build_runner,
+    close_log,
+    last_readable,
+)
+from abnn_mmseg.engine.tester import write_metrics
+from abnn_mmseg.members.files import (
     check_members,
     fingerprint,
     load_base,
@@ -32,15 +34,21 @@ from .members import (
     read_members,
     save_members,
 )
-from .runners import AtomicRunner, build_runner, close_log, last_readable
-from .tester import write_metrics
+from abnn_mmseg.models.losses import RandomPriorCrossEntropyLoss
+from abnn_mmseg.models.posteriors import DeterministicPosterior
+from abnn_mmseg.utils.checkpoints import (
+    read_checkpoint,
+    read_state_dict,
+    safe_globals,
+)
+from abnn_mmseg.utils.files import sweep
 
 DEFAULT_MEMBERS = 3
 
 
 def train(cfg: Config,
           members: Optional[int] = None,
-          only: Optional[int] = None) -> List[dict]:
+          only: Optional[int] = None) -> list[dict]:
     """Train what a config says: a base network, or members of one.
 
     Args:
@@ -112,7 +120,7 @@ class MemberTrainer:
                 'train it with tools/train.py and its own config first, or '
                 'point load_from at yours.')
 
-    def run(self) -> List[dict]:
+    def run(self) -> list[dict]:
         if not self.cfg.get('resume'):
             self._forget()
         for number in self.numbers:
@@ -212,7 +220,7 @@ class MemberTrainer:
             custom_hooks=_with_hooks(self.cfg, 'AuditHook', 'StabilityHook',
                                      'MemberHook'))
 
-    def _chosen(self, runner: Runner) -> Tuple[Dict[str, Tensor], dict]:
+    def _chosen(self, runner: Runner) -> tuple[dict[str, Tensor], dict]:
         """Tensors and description of the best checkpoint, else of the last.
 
         With ``EMAHook`` a checkpoint holds the averaged weights as its
@@ -245,7 +253,7 @@ class MemberTrainer:
                 dict(state=m['state'], meta=m['meta']) for m in members
             ], self.fingerprint)
 
-    def table(self) -> List[dict]:
+    def table(self) -> list[dict]:
         """Validation metrics of the base, each member, and all together."""
         if not self._validates():
             return []
@@ -268,7 +276,7 @@ class MemberTrainer:
         return (self.cfg.get('val_dataloader') is not None
                 and self.cfg.get('validate_members', True))
 
-    def _score(self, states: Optional[List[Dict[str, Tensor]]]) -> dict:
+    def _score(self, states: Optional[list[dict[str, Tensor]]]) -> dict:
         """Validation metrics of members, or of the base alone."""
         if self._validator is None:
             # Nothing is trained here, so nothing is resumed or saved.
@@ -289,7 +297,7 @@ class MemberTrainer:
             posterior.set_members([])
 
 
-def _holds(path: Path, members: List[dict]) -> bool:
+def _holds(path: Path, members: list[dict]) -> bool:
     """Whether a member file is there and has just these weights."""
     try:
         known = read_members(path)

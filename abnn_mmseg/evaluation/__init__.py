@@ -1,9 +1,9 @@
 """Metrics of uncertainty: anomaly detection, calibration, selection."""
-from .anomaly import AnomalyMetric
-from .calibration import CalibrationMetric
-from .curves import DetectionCurve, RiskCoverage
-from .histograms import ScoreHistogram
-from .selective import SelectiveMetric
+from abnn_mmseg.evaluation.anomaly import AnomalyMetric
+from abnn_mmseg.evaluation.calibration import CalibrationMetric
+from abnn_mmseg.evaluation.curves import DetectionCurve, RiskCoverage
+from abnn_mmseg.evaluation.histograms import ScoreHistogram
+from abnn_mmseg.evaluation.selective import SelectiveMetric
 
 __all__ = [
     'AnomalyMetric', 'CalibrationMetric', 'DetectionCurve', 'RiskCoverage',

@@ -5,10 +5,8 @@ from typing import Optional
 
 from mmseg.registry import METRICS
 
-from abnn_mmseg.uncertainty import check_scores
-
-from .curves import DetectionCurve
-from .fields import (
+from abnn_mmseg.evaluation.curves import DetectionCurve
+from abnn_mmseg.evaluation.fields import (
     IN_DISTRIBUTION,
     OOD,
     VOID,
@@ -16,9 +14,10 @@ from .fields import (
     check_names,
     score_map,
 )
-from .histograms import MAX_BINS, ScoreHistogram
-from .plots import save_detection
-from .running import RunningMetric, Totals
+from abnn_mmseg.evaluation.histograms import MAX_BINS, ScoreHistogram
+from abnn_mmseg.evaluation.plots import save_detection
+from abnn_mmseg.evaluation.running import RunningMetric, Totals
+from abnn_mmseg.uncertainty import check_scores
 
 # What each protocol takes for positive and for negative pixels.
 PROTOCOLS = dict(
@@ -53,10 +52,10 @@ class AnomalyMetric(RunningMetric):
 
     Args:
         scores (Sequence[str]): Uncertainty maps to evaluate.
-            Default: ('entropy', ).
-        protocols (Sequence[str]): Default: all three.
+            Defaults to ('entropy', ).
+        protocols (Sequence[str]): Defaults to all three.
         max_bins (int): Bins of a histogram; memory is about 32 bytes a bin
-            and score. Default: 2**18.
+            and score. Defaults to 2**18.
         plot_dir (str, optional): Folder for ROC and PR curves (pooled).
         **kwargs: See :class:`mmengine.evaluator.BaseMetric`.
     """

@@ -8,11 +8,20 @@ import torch
 from mmseg.registry import METRICS
 from torch import Tensor
 
-from .curves import equal_mass_bins
-from .fields import IGNORE, check_names, class_labels, class_logits
-from .histograms import MAX_BINS, ScoreHistogram, indices_of
-from .plots import save_reliability
-from .running import RunningMetric, Totals
+from abnn_mmseg.evaluation.curves import equal_mass_bins
+from abnn_mmseg.evaluation.fields import (
+    IGNORE,
+    check_names,
+    class_labels,
+    class_logits,
+)
+from abnn_mmseg.evaluation.histograms import (
+    MAX_BINS,
+    ScoreHistogram,
+    indices_of,
+)
+from abnn_mmseg.evaluation.plots import save_reliability
+from abnn_mmseg.evaluation.running import RunningMetric, Totals
 
 PROTOCOLS = ('pooled', 'muad')
 # Pixels at a time: bounds the temporary [C, pixels] tensors, and keeps them
@@ -43,9 +52,9 @@ class CalibrationMetric(RunningMetric):
     image over *all* its pixels, void and OOD being errors, averaged.
 
     Args:
-        num_bins (int): Default: 15.
-        protocols (Sequence[str]): Default: both.
-        max_bins (int): Bins of the confidence histogram. Default: 2**18.
+        num_bins (int): Defaults to 15.
+        protocols (Sequence[str]): Defaults to both.
+        max_bins (int): Bins of the confidence histogram. Defaults to 2**18.
         plot_dir (str, optional): Folder for the reliability diagram.
         **kwargs: See :class:`mmengine.evaluator.BaseMetric`.
     """

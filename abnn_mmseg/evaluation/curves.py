@@ -10,7 +10,7 @@ from typing import Optional
 import numpy as np
 import torch
 
-from .histograms import ScoreHistogram, scores_of
+from abnn_mmseg.evaluation.histograms import ScoreHistogram, scores_of
 
 
 class DetectionCurve:

@@ -54,8 +54,8 @@ class ScoreHistogram:
         Args:
             scores (Tensor): Any finite or infinite values, no NaN.
             labels (Tensor): As many integers in 0 .. num_labels - 1.
-            num_labels (int): Default: 2.
-            max_bins (int): Bins to keep at most. Default: 2**18.
+            num_labels (int): Defaults to 2.
+            max_bins (int): Bins to keep at most. Defaults to 2**18.
         """
         scores, labels = scores.flatten().float(), labels.flatten()
         ordered = _sorted(scores)

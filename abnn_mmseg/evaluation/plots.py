@@ -5,9 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from abnn_mmseg.evaluation.curves import DetectionCurve, RiskCoverage
 from abnn_mmseg.utils import atomic_path, atomic_write
-
-from .curves import DetectionCurve, RiskCoverage
 
 
 def save_detection(curves: dict[str, DetectionCurve], folder: str,

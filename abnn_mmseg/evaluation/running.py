@@ -10,7 +10,7 @@ from mmengine.dist import collect_results, get_dist_info, is_main_process
 from mmengine.evaluator import BaseMetric
 from mmengine.logging import print_log
 
-from .histograms import ScoreHistogram
+from abnn_mmseg.evaluation.histograms import ScoreHistogram
 
 # Of each name a ScoreHistogram, or a tensor of integers.
 Totals = dict[str, Any]
@@ -31,7 +31,7 @@ class RunningMetric(BaseMetric):
 
     Args:
         plot_dir (str, optional): Folder for the curves, as PNG and JSON.
-            Default: None, none are drawn.
+            Defaults to None, none are drawn.
         **kwargs: See :class:`mmengine.evaluator.BaseMetric`.
     """
 

@@ -7,13 +7,21 @@ import torch
 from mmseg.registry import METRICS
 from torch import Tensor
 
+from abnn_mmseg.evaluation.curves import RiskCoverage
+from abnn_mmseg.evaluation.fields import (
+    IGNORE,
+    class_labels,
+    class_logits,
+    score_map,
+)
+from abnn_mmseg.evaluation.histograms import (
+    MAX_BINS,
+    ScoreHistogram,
+    indices_of,
+)
+from abnn_mmseg.evaluation.plots import save_risk_coverage
+from abnn_mmseg.evaluation.running import RunningMetric, Totals
 from abnn_mmseg.uncertainty import check_scores
-
-from .curves import RiskCoverage
-from .fields import IGNORE, class_labels, class_logits, score_map
-from .histograms import MAX_BINS, ScoreHistogram, indices_of
-from .plots import save_risk_coverage
-from .running import RunningMetric, Totals
 
 
 @METRICS.register_module()
@@ -29,9 +37,9 @@ class SelectiveMetric(RunningMetric):
     Args:
         scores (Sequence[str]): Uncertainty maps to order the pixels by.
             'msp' and 'entropy' are derived from ``seg_logits`` if the
-            segmentor does not give them. Default: ('msp', ).
-        coverages (Sequence[float]): In (0, 1]. Default: (0.8, 0.9, 0.95).
-        max_bins (int): Bins of a histogram. Default: 2**18.
+            segmentor does not give them. Defaults to ('msp', ).
+        coverages (Sequence[float]): In (0, 1]. Defaults to (0.8, 0.9, 0.95).
+        max_bins (int): Bins of a histogram. Defaults to 2**18.
         plot_dir (str, optional): Folder for the risk-coverage curve.
         **kwargs: See :class:`mmengine.evaluator.BaseMetric`.
     """

@@ -1,8 +1,8 @@
 """Layers, posteriors, segmentors and losses."""
-from .bnl import BNL, BNLGN, BNLIN, BNLLN, BayesianNorm
-from .convert import ConversionReport, convert_norms
-from .losses import RandomPriorCrossEntropyLoss
-from .posteriors import (
+from abnn_mmseg.models.bnl import BNL, BNLGN, BNLIN, BNLLN, BayesianNorm
+from abnn_mmseg.models.convert import ConversionReport, convert_norms
+from abnn_mmseg.models.losses import RandomPriorCrossEntropyLoss
+from abnn_mmseg.models.posteriors import (
     BNLPosterior,
     DeterministicPosterior,
     DropoutPosterior,
@@ -10,12 +10,12 @@ from .posteriors import (
     Posterior,
     TTAPosterior,
 )
-from .segmentor import (
+from abnn_mmseg.models.segmentor import (
     BayesianCascadeEncoderDecoder,
     BayesianEncoderDecoder,
     BayesianMultimodalEncoderDecoder,
 )
-from .tta import BayesianTTAModel
+from abnn_mmseg.models.tta import BayesianTTAModel
 
 __all__ = [
     'BNL', 'BNLGN', 'BNLIN', 'BNLLN', 'BNLPosterior',

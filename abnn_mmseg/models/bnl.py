@@ -9,14 +9,14 @@ Each class subclasses the layer it replaces, so state-dict keys,
 ``isinstance`` checks and initialization stay what they were.
 """
 import math
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple, Optional
 
 import torch
 import torch.nn.functional as F
 from mmseg.registry import MODELS
 from torch import Tensor, nn
 
-from ..utils.choices import one_of
+from abnn_mmseg.utils.choices import one_of
 
 STATISTICS = ('frozen', 'update')
 
@@ -155,7 +155,7 @@ class BayesianNorm(nn.Module):
                                torch.zeros_like(shift[0]))
         return y * self.expand(scale, y) + self.expand(shift, y)
 
-    def fold(self, tensors: dict, factor: Tensor) -> Tuple[Tensor, Tensor]:
+    def fold(self, tensors: dict, factor: Tensor) -> tuple[Tensor, Tensor]:
         """Scale and shift of networks that share one member's tensors.
 
         Args:
@@ -207,7 +207,7 @@ class BatchBNL(BayesianNorm):
 class LayerBNL(BayesianNorm):
     """Layer norm: channels come last, gamma may have several dimensions."""
 
-    normalized_shape: Tuple[int, ...]
+    normalized_shape: tuple[int, ...]
     eps: float
 
     def expand(self, parameter, x):
@@ -268,7 +268,7 @@ class CustomBNL(BayesianNorm):
 
     def apply_network(self, x, scale, shift, **options):
         own = self._parameters
-        other: Dict[str, Any] = dict(own, weight=scale)
+        other: dict[str, Any] = dict(own, weight=scale)
         if own.get('bias') is not None:
             other['bias'] = shift
         self._parameters = other
@@ -324,7 +324,7 @@ def check_alpha(alpha: float) -> None:
             'as alpha=0.1 (0 is the original network).')
 
 
-def bayesian_layers(model: nn.Module) -> Dict[str, BayesianNorm]:
+def bayesian_layers(model: nn.Module) -> dict[str, BayesianNorm]:
     """The BNL layers of a model by name."""
     return {
         name: module

@@ -1,29 +1,30 @@
 """Turn the norms of a built model into BNL, in place, and report on it."""
 import re
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Dict, List, Optional, Sequence, Type, Union, cast
+from typing import Any, Optional, Union, cast
 
 from mmseg.registry import MODELS
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from ..utils.choices import one_of
-from . import bnl
-from .scopes import select
+from abnn_mmseg.models import bnl
+from abnn_mmseg.models.scopes import select
+from abnn_mmseg.utils.choices import one_of
 
 # What a norm_cfg may say, for a suggestion; others can be registered.
 NORM_TYPES = ('BN', 'SyncBN', 'LN', 'GN', 'IN', 'BNL', 'BNLLN', 'BNLGN',
               'BNLIN')
-KNOWN: Dict[Type[nn.Module], Type[bnl.BayesianNorm]] = {
+KNOWN: dict[type[nn.Module], type[bnl.BayesianNorm]] = {
     nn.BatchNorm2d: bnl.BNL,
     nn.LayerNorm: bnl.BNLLN,
     nn.GroupNorm: bnl.BNLGN,
     nn.InstanceNorm2d: bnl.BNLIN
 }
-BASES: Dict[Type[nn.Module], Type[bnl.BayesianNorm]] = {
+BASES: dict[type[nn.Module], type[bnl.BayesianNorm]] = {
     _BatchNorm: bnl.BatchBNL,
     nn.LayerNorm: bnl.LayerBNL,
     nn.GroupNorm: bnl.GroupBNL,
@@ -47,11 +48,11 @@ class ConversionReport:
         families (dict): The family of every norm by name.
         left (dict): Why a norm was left as it is, by name.
     """
-    families: Dict[str, str] = field(default_factory=dict)
-    left: Dict[str, str] = field(default_factory=dict)
+    families: dict[str, str] = field(default_factory=dict)
+    left: dict[str, str] = field(default_factory=dict)
 
     @property
-    def converted(self) -> Dict[str, str]:
+    def converted(self) -> dict[str, str]:
         """The family of every Bayesian layer by name."""
         return {
             name: family
@@ -62,7 +63,7 @@ class ConversionReport:
         """Such as "69 batch; left 2 instance (neck.norm, ...): excluded"."""
         text = ', '.join(f'{n} {family}' for family, n in Counter(
             self.converted.values()).items()) or 'none'
-        left: Dict[tuple, List[str]] = defaultdict(list)
+        left: dict[tuple, list[str]] = defaultdict(list)
         for name, reason in self.left.items():
             left[self.families[name], reason].append(name)
         for (family, reason), names in left.items():
@@ -146,28 +147,28 @@ def family_of(module: nn.Module) -> Optional[str]:
 
 
 @cache
-def bayesian_class(norm: Type[nn.Module]) -> Type[bnl.BayesianNorm]:
+def bayesian_class(norm: type[nn.Module]) -> type[bnl.BayesianNorm]:
     """The BNL class that replaces a norm class."""
     if norm in KNOWN:
         return KNOWN[norm]
     if issubclass(norm, nn.SyncBatchNorm):
         # mmengine reverts whatever is a SyncBN to a plain batch norm.
         return type('BNLSyncBN', (bnl.BatchBNL, _AnyBatchNorm), {})
-    family: Type[bnl.BayesianNorm] = bnl.CustomBNL
+    family: type[bnl.BayesianNorm] = bnl.CustomBNL
     for base, known in BASES.items():
         if issubclass(norm, base) and norm.forward is base.forward:
             family = known
     return type(f'BNL{norm.__name__}', (family, norm), {})
 
 
-def _plain_class(norm: Type[nn.Module]) -> Type[nn.Module]:
+def _plain_class(norm: type[nn.Module]) -> type[nn.Module]:
     """What a class was before it became Bayesian, e.g. by ``norm_cfg``."""
     if not issubclass(norm, bnl.BayesianNorm):
         return norm
     return norm.__mro__[norm.__mro__.index(bnl.BayesianNorm) + 1]
 
 
-def _matching(option: str, norms: Dict[str, nn.Module],
+def _matching(option: str, norms: dict[str, nn.Module],
               patterns: Union[str, Sequence[str]]) -> set:
     """Names of norms that patterns match; each has to match one."""
     patterns = [patterns] if isinstance(patterns, str) else patterns

@@ -8,7 +8,7 @@ from mmengine.dist import all_reduce
 from mmseg.registry import MODELS
 from torch import Tensor, nn
 
-from ..utils.choices import one_of
+from abnn_mmseg.utils.choices import one_of
 
 RULES = ('pair', 'sqrt', 'none')
 

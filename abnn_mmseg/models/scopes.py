@@ -1,9 +1,10 @@
 """Where noise lives: names of layers selected by a scope."""
 import fnmatch
 import re
-from typing import Iterable, List, Sequence, Union
+from collections.abc import Iterable, Sequence
+from typing import Union
 
-from ..utils.choices import closest
+from abnn_mmseg.utils.choices import closest
 
 Scope = Union[str, Sequence[str]]
 
@@ -19,7 +20,7 @@ STAGES = (
 )
 
 
-def select(names: Iterable[str], patterns: Scope) -> List[str]:
+def select(names: Iterable[str], patterns: Scope) -> list[str]:
     """Names that equal, lie below, or match (``*``, ``?``) a pattern."""
     patterns = [patterns] if isinstance(patterns, str) else list(patterns)
     return [
@@ -29,7 +30,7 @@ def select(names: Iterable[str], patterns: Scope) -> List[str]:
     ]
 
 
-def resolve(layers: Iterable[str], scope: Scope) -> List[str]:
+def resolve(layers: Iterable[str], scope: Scope) -> list[str]:
     """The layers of a scope, or a sentence that says why there are none.
 
     Args:
@@ -60,7 +61,7 @@ def resolve(layers: Iterable[str], scope: Scope) -> List[str]:
     return [name for name in names if name in chosen]
 
 
-def _part(names: List[str], part: str) -> List[str]:
+def _part(names: list[str], part: str) -> list[str]:
     """The layers of one word of a scope."""
     if part == 'all':
         return names
@@ -70,7 +71,7 @@ def _part(names: List[str], part: str) -> List[str]:
     return (stage and _stage(names, int(stage[1]))) or select(names, part)
 
 
-def _stage(names: List[str], n: int) -> List[str]:
+def _stage(names: list[str], n: int) -> list[str]:
     """Stage ``n`` of the backbone, counted from 1."""
     for convention in STAGES:
         stage, *around = (
@@ -80,7 +81,7 @@ def _stage(names: List[str], n: int) -> List[str]:
     return []
 
 
-def _late(names: List[str]) -> List[str]:
+def _late(names: list[str]) -> list[str]:
     """Heads fuse their branches in a ``*bottleneck`` or ``fusion_conv``."""
     head = select(names, 'decode_head')
     for fusions in (('fpn_bottleneck', ), ('bottleneck', 'sep_bottleneck'),

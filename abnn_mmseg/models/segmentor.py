@@ -1,6 +1,7 @@
 """Segmentors whose predictions carry per-pixel uncertainty."""
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Callable, Dict, Iterator, List, Optional, Sequence, Union
+from typing import Callable, Optional, Union
 
 import torch
 from mmengine.structures import PixelData
@@ -15,18 +16,18 @@ from mmseg.registry import MODELS
 from mmseg.structures import SegDataSample
 from torch import Tensor
 
-from ..uncertainty import (
+from abnn_mmseg.models.bnl import bayesian_layers
+from abnn_mmseg.models.convert import check_norm_types, convert_norms
+from abnn_mmseg.models.posteriors.memory import memory_hint
+from abnn_mmseg.models.windows import Window, crop, make_windows, stitch
+from abnn_mmseg.uncertainty import (
     DEFAULT_SCORES,
     StreamingStatistics,
     check_scores,
     temper,
 )
-from ..uncertainty.scores import compute_scores, statistics_for
-from ..utils.choices import one_of
-from .bnl import bayesian_layers
-from .convert import check_norm_types, convert_norms
-from .posteriors.memory import memory_hint
-from .windows import Window, crop, make_windows, stitch
+from abnn_mmseg.uncertainty.scores import compute_scores, statistics_for
+from abnn_mmseg.utils.choices import one_of
 
 PREDICTIONS = ('posterior_mean', 'centre')
 RESOLUTIONS = ('full', 'decoder')
@@ -125,8 +126,8 @@ class BayesianSegmentor(BaseSegmentor):
     @memory_hint()
     def predict(self,
                 inputs: Tensor,
-                data_samples: Optional[List[SegDataSample]] = None
-                ) -> List[SegDataSample]:
+                data_samples: Optional[list[SegDataSample]] = None
+                ) -> list[SegDataSample]:
         """Class map, log of the mean probability, and uncertainty maps.
 
         When the posterior is the model itself (one network, one view), class
@@ -149,18 +150,18 @@ class BayesianSegmentor(BaseSegmentor):
         return data_samples
 
     def draw_statistics(self, inputs: Tensor,
-                        metas: List[dict]) -> List[StreamingStatistics]:
+                        metas: list[dict]) -> list[StreamingStatistics]:
         """Of all networks, by image."""
         return self._stream(self.posterior.networks, inputs, metas)
 
     def centre_statistics(self, inputs: Tensor,
-                          metas: List[dict]) -> List[StreamingStatistics]:
+                          metas: list[dict]) -> list[StreamingStatistics]:
         """Of the noise-free networks, by image."""
         return self._stream(self.posterior.centre, inputs, metas)
 
-    def conclude(self, inputs: Tensor, data_samples: List[SegDataSample],
-                 draws: List[StreamingStatistics],
-                 centres: List[StreamingStatistics]) -> None:
+    def conclude(self, inputs: Tensor, data_samples: list[SegDataSample],
+                 draws: list[StreamingStatistics],
+                 centres: list[StreamingStatistics]) -> None:
         """Class map and probability from the centres, maps from the draws."""
         for sample, drawn, centre in zip(data_samples, draws, centres):
             full = partial(self._at_full, inputs.shape[2:], sample.metainfo)
@@ -184,7 +185,7 @@ class BayesianSegmentor(BaseSegmentor):
         return data_samples
 
     def _stream(self, networks, inputs: Tensor,
-                metas: List[dict]) -> List[StreamingStatistics]:
+                metas: list[dict]) -> list[StreamingStatistics]:
         """The statistics of every image over all networks."""
         statistics = [statistics_for(self.scores) for _ in metas]
         tolerance = getattr(self.posterior, 'tolerance', None)
@@ -201,13 +202,13 @@ class BayesianSegmentor(BaseSegmentor):
                     break
         return statistics
 
-    def _each_chunk(self, networks, inputs: Tensor, metas: List[dict]
+    def _each_chunk(self, networks, inputs: Tensor, metas: list[dict]
                     ) -> Iterator[Callable[[int], Tensor]]:
         """Yield, for each chunk of n networks, a function that gives the
         logits ``[n, C, H, W]`` of the image with that number."""
         windows = self._windows(inputs)
         forward = partial(self._logits, metas)
-        sizes: Optional[Dict[tuple, tuple]] = (
+        sizes: Optional[dict[tuple, tuple]] = (
             {} if self.resolution == 'decoder' else None)
         for view in self.posterior.views:
             example = view.look(crop(inputs, windows[0]))
@@ -216,12 +217,12 @@ class BayesianSegmentor(BaseSegmentor):
                 yield partial(
                     self._logits_of, stitch(seen, inputs, windows), metas)
 
-    def _logits_of(self, logits: Tensor, metas: List[dict],
+    def _logits_of(self, logits: Tensor, metas: list[dict],
                    number: int) -> Tensor:
         return self._to_logits(
             self._restore(logits[:, number], metas[number]))
 
-    def _logits(self, metas: List[dict], images: Tensor) -> Tensor:
+    def _logits(self, metas: list[dict], images: Tensor) -> Tensor:
         """One deterministic pass over whole images or over a window."""
         if self.resolution == 'decoder':
             return self._forward(images)
@@ -242,7 +243,7 @@ class BayesianSegmentor(BaseSegmentor):
     def _slides(self) -> bool:
         return (self.test_cfg or {}).get('mode', 'whole') == 'slide'
 
-    def _windows(self, inputs: Tensor) -> List[Window]:
+    def _windows(self, inputs: Tensor) -> list[Window]:
         """The windows of ``test_cfg``, as mmseg's slide inference has."""
         size = tuple(inputs.shape[2:])
         if not self._slides():
@@ -348,7 +349,7 @@ def check_temperature(temperature: Union[float, str]) -> Union[float, str]:
     return temperature
 
 
-def _samples(inputs: Tensor) -> List[SegDataSample]:
+def _samples(inputs: Tensor) -> list[SegDataSample]:
     """Samples of images that nobody resized or padded."""
     shape = inputs.shape[2:]
     meta = dict(ori_shape=shape, img_shape=shape, pad_shape=shape)

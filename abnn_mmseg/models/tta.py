@@ -1,11 +1,10 @@
 """Test-time augmentation around a segmentor, uncertainty included."""
-from typing import List
 
 from mmseg.models.segmentors import SegTTAModel
 from mmseg.registry import MODELS
 from mmseg.structures import SegDataSample
 
-from .segmentor import BayesianSegmentor
+from abnn_mmseg.models.segmentor import BayesianSegmentor
 
 
 # In the place of mmseg's, which configs name: that one would return the maps
@@ -19,7 +18,7 @@ class BayesianTTAModel(SegTTAModel):
     without uncertainty are merged as mmseg does.
     """
 
-    def test_step(self, data: dict) -> List[SegDataSample]:
+    def test_step(self, data: dict) -> list[SegDataSample]:
         model = self.module
         if not isinstance(model, BayesianSegmentor):
             return super().test_step(data)
@@ -40,7 +39,7 @@ class BayesianTTAModel(SegTTAModel):
         return samples
 
     @staticmethod
-    def _pool(statistics_of, views: List[dict]) -> list:
+    def _pool(statistics_of, views: list[dict]) -> list:
         """The statistics of every image over all its views."""
         pooled: list = []
         for view in views:

@@ -1,20 +1,20 @@
 """Sliding windows over an image, as mmseg's slide inference has them."""
-from typing import Callable, List, Optional, Tuple
+from typing import Callable, Optional
 
 from torch import Tensor
 
-Window = Tuple[slice, slice]
+Window = tuple[slice, slice]
 
 
-def make_windows(size: Tuple[int, ...], crop_size: Tuple[int, ...],
-                 stride: Tuple[int, ...]) -> List[Window]:
+def make_windows(size: tuple[int, ...], crop_size: tuple[int, ...],
+                 stride: tuple[int, ...]) -> list[Window]:
     """Rows and columns of all windows, row by row."""
     rows, columns = (window_slices(*sizes)
                      for sizes in zip(size, crop_size, stride))
     return [(row, column) for row in rows for column in columns]
 
 
-def window_slices(size: int, crop_size: int, stride: int) -> List[slice]:
+def window_slices(size: int, crop_size: int, stride: int) -> list[slice]:
     """The windows along one axis; the last is shifted back to its end."""
     count = max(size - crop_size + stride - 1, 0) // stride + 1
     ends = [min(i * stride + crop_size, size) for i in range(count)]
@@ -27,7 +27,7 @@ def crop(images: Tensor, window: Window) -> Tensor:
 
 
 def stitch(network: Callable[[Tensor], Tensor], images: Tensor,
-           windows: List[Window]) -> Tensor:
+           windows: list[Window]) -> Tensor:
     """Logits of a whole image: the mean over the windows that see a pixel."""
     if len(windows) == 1:
         return network(images)

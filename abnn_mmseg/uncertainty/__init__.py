@@ -1,7 +1,12 @@
 """Uncertainty as pure functions of tensors."""
-from .scores import DEFAULT_SCORES, SCORES, check_scores, score_range
-from .statistics import StreamingStatistics
-from .temperature import fit_temperature, temper
+from abnn_mmseg.uncertainty.scores import (
+    DEFAULT_SCORES,
+    SCORES,
+    check_scores,
+    score_range,
+)
+from abnn_mmseg.uncertainty.statistics import StreamingStatistics
+from abnn_mmseg.uncertainty.temperature import fit_temperature, temper
 
 __all__ = [
     'DEFAULT_SCORES', 'SCORES', 'StreamingStatistics', 'check_scores',

@@ -18,13 +18,14 @@ class, no mean logit is large, so they too see disagreement, which a mean of
 each network's own energy would not.
 """
 import math
-from typing import Dict, Iterable, Optional, Tuple
+from collections.abc import Iterable
+from typing import Optional
 
 import torch
 from torch import Tensor
 
-from ..utils.choices import closest
-from .statistics import StreamingStatistics
+from abnn_mmseg.uncertainty.statistics import StreamingStatistics
+from abnn_mmseg.utils.choices import closest
 
 
 def msp(statistics: StreamingStatistics) -> Tensor:
@@ -77,7 +78,7 @@ DEFAULT_SCORES = ('msp', 'entropy', 'expected_entropy', 'mutual_information',
                   'variance')
 
 
-def check_scores(names: Iterable[str]) -> Tuple[str, ...]:
+def check_scores(names: Iterable[str]) -> tuple[str, ...]:
     """Return the names as a tuple, or say which one is not a score."""
     names = (names, ) if isinstance(names, str) else tuple(names)
     for name in names:
@@ -95,13 +96,13 @@ def statistics_for(names: Iterable[str]) -> StreamingStatistics:
 
 
 def compute_scores(statistics: StreamingStatistics,
-                   names: Iterable[str]) -> Dict[str, Tensor]:
+                   names: Iterable[str]) -> dict[str, Tensor]:
     """The named maps, ``[H, W]`` each."""
     return {name: SCORES[name](statistics) for name in names}
 
 
 def score_range(name: str,
-                num_classes: int) -> Optional[Tuple[float, float]]:
+                num_classes: int) -> Optional[tuple[float, float]]:
     """The values a score can take, None if it is unbounded."""
     upper = dict(
         msp=1 - 1 / num_classes,

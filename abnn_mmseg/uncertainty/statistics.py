@@ -3,7 +3,6 @@
 Nothing keeps K probability maps: the state is one mean probability, one mean
 logit if a score needs it, and two scalar maps, whatever K is.
 """
-from typing import Dict
 
 import torch
 from torch import Tensor
@@ -31,7 +30,7 @@ class StreamingStatistics:
     def __init__(self, with_logits: bool = True) -> None:
         self.with_logits = with_logits
         self.count = 0
-        self._sums: Dict[str, Tensor] = {}
+        self._sums: dict[str, Tensor] = {}
 
     def update(self, logits: Tensor) -> None:
         """Take in the logits of n networks, ``[n, C, H, W]``.

@@ -1,4 +1,9 @@
 """Small helpers that know nothing of segmentation."""
-from .files import append_line, atomic_path, atomic_write, sweep
+from abnn_mmseg.utils.files import (
+    append_line,
+    atomic_path,
+    atomic_write,
+    sweep,
+)
 
 __all__ = ['append_line', 'atomic_path', 'atomic_write', 'sweep']

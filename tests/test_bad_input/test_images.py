@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 from sketches import abnn_config
 
-from abnn_mmseg.apis import ABNNInferencer, Frames
-from abnn_mmseg.apis.inputs import read_bgr
 from abnn_mmseg.datasets.transforms import read_image
+from abnn_mmseg.export import ABNNInferencer, Frames
+from abnn_mmseg.export.inputs import read_bgr
 
 PIXELS = np.random.default_rng(0).integers(0, 255, (40, 60, 3), np.uint8)
 

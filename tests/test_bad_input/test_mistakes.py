@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from sketches import abnn_config, config
 
-from abnn_mmseg.apis import ABNNInferencer
-from abnn_mmseg.apis.formats import build_writers
+from abnn_mmseg.export import ABNNInferencer
+from abnn_mmseg.export.formats import build_writers
 
 ROOT = Path(__file__).resolve().parents[2]
 

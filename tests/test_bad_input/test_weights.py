@@ -9,7 +9,7 @@ from toys import bayesian_config, build
 
 from abnn_mmseg.engine import train
 from abnn_mmseg.engine.loading import build_segmentor
-from abnn_mmseg.engine.members import (
+from abnn_mmseg.members.files import (
     FORMAT,
     VERSION,
     fingerprint,

@@ -5,7 +5,7 @@ import json
 import pytest
 from sketches import abnn_config
 
-from abnn_mmseg.benchmarks import (
+from benchmarks import (
     accuracy,
     export,
     finetune,
@@ -55,7 +55,7 @@ def test_inference_measures_every_way_and_plots(toy, base, tmp_path,
 
 
 def test_more_draws_have_smaller_errors(toy, base, monkeypatch):
-    from abnn_mmseg.benchmarks import map_error
+    from benchmarks import map_error
     monkeypatch.setattr(map_error, 'DRAWS', (2, 64))
     parser = argparse.ArgumentParser()
     inference.add_arguments(parser)

@@ -6,8 +6,8 @@ import torch
 from sketches import abnn_config
 from toys import bayesian_config, build
 
-from abnn_mmseg.benchmarks import gradients
-from abnn_mmseg.benchmarks.gradients import _measure, _Weights
+from benchmarks import gradients
+from benchmarks.gradients import _measure, _Weights
 
 
 def test_the_variance_is_that_of_the_draws_and_unbiased():

@@ -1,8 +1,8 @@
 """The zoo's table, as ``tools/benchmark.py zoo`` writes it."""
 import argparse
 
-from abnn_mmseg.benchmarks import zoo
-from abnn_mmseg.benchmarks.zoo_models import what_is_missing
+from benchmarks import zoo
+from benchmarks.zoo_models import what_is_missing
 
 
 def test_the_table_replaces_the_old_one_below_the_mark(tmp_path):

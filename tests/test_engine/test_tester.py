@@ -8,10 +8,10 @@ import torch
 from sketches import abnn_config, config
 
 from abnn_mmseg.engine.loading import build_segmentor
-from abnn_mmseg.engine.members import fingerprint, norm_state, save_members
 from abnn_mmseg.engine.tester import labelled, tables
 from abnn_mmseg.engine.tester import test as run_test
 from abnn_mmseg.engine.tester import test_all as run_all
+from abnn_mmseg.members.files import fingerprint, norm_state, save_members
 from abnn_mmseg.utils.checkpoints import read_checkpoint
 
 

@@ -13,9 +13,9 @@ from sketches import abnn_config, config
 
 from abnn_mmseg.engine import read_members, train
 from abnn_mmseg.engine.loading import build_segmentor
-from abnn_mmseg.engine.members import store
 from abnn_mmseg.engine.runners import last_readable
 from abnn_mmseg.engine.trainer import MemberTrainer
+from abnn_mmseg.members.files import store
 from abnn_mmseg.utils.checkpoints import read_state_dict
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from abnn_mmseg.benchmarks.accuracy import CASES, errors
 from abnn_mmseg.evaluation.histograms import ScoreHistogram, keys_of, scores_of
+from benchmarks.accuracy import CASES, errors
 
 EXTREMES = [
     -np.inf, -3e38, -1.5, -1, -0.75, -0.5, -1e-40, 0, 1e-45, 1e-38, 0.3,

@@ -5,8 +5,8 @@ from mmengine.registry import init_default_scope
 from small_zoo import small_config
 from toys import build
 
-from abnn_mmseg.benchmarks.zoo_models import bayesian, what_is_missing
 from abnn_mmseg.models.scopes import resolve
+from benchmarks.zoo_models import bayesian, what_is_missing
 
 # What the last stage holds, of all that the backbone has.
 LAST_STAGE = {

@@ -10,12 +10,12 @@ from small_zoo import small_config
 from torch import nn
 from toys import build, naive_networks
 
-from abnn_mmseg.benchmarks.zoo_models import (
+from abnn_mmseg.members.files import load_base
+from benchmarks.zoo_models import (
     ZOO,
     bayesian,
     what_is_missing,
 )
-from abnn_mmseg.engine.members import load_base
 
 # Their output is a class's share of masks, not a logit.
 MASKS = ('SAN ViT-B', 'MaskFormer R50', 'Mask2Former R50')

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from abnn_mmseg.apis.formats import build_writers
-from abnn_mmseg.apis.result import MapResult
 from abnn_mmseg.datasets.protocol import IGNORE, LabelProtocol
 from abnn_mmseg.datasets.transforms import LoadAnomalyAnnotations
-from abnn_mmseg.engine.members import read_members, save_members
+from abnn_mmseg.export.formats import build_writers
+from abnn_mmseg.export.result import MapResult
+from abnn_mmseg.members.files import read_members, save_members
 from abnn_mmseg.utils import append_line, atomic_write
 
 EXAMPLES = settings(max_examples=40, deadline=None, derandomize=True)

@@ -1,9 +1,9 @@
 """Poles and what hangs on them: lamps, traffic lights and signs."""
 import math
 
-from . import ids
-from .dice import tone
-from .sprite import Sprite, box
+from abnn_mmseg.datasets.muad_sketch import ids
+from abnn_mmseg.datasets.muad_sketch.dice import tone
+from abnn_mmseg.datasets.muad_sketch.sprite import Sprite, box
 
 METAL = [(92, 94, 96), (60, 62, 64), (128, 128, 126), (84, 74, 62),
          (58, 72, 62)]

@@ -4,11 +4,11 @@ import math
 import cv2
 import numpy as np
 
-from . import ids
-from .canvas import METRES_PER_CODE
-from .dice import mix, tone
-from .street import FAR
-from .textures import cut
+from abnn_mmseg.datasets.muad_sketch import ids
+from abnn_mmseg.datasets.muad_sketch.canvas import METRES_PER_CODE
+from abnn_mmseg.datasets.muad_sketch.dice import mix, tone
+from abnn_mmseg.datasets.muad_sketch.street import FAR
+from abnn_mmseg.datasets.muad_sketch.textures import cut
 
 DEPTHS = np.geomspace(1., FAR, 16).tolist()
 

@@ -3,8 +3,8 @@ from functools import partial
 
 import numpy as np
 
-from . import roadside
-from .street import FAR, Item
+from abnn_mmseg.datasets.muad_sketch import roadside
+from abnn_mmseg.datasets.muad_sketch.street import FAR, Item
 
 LININGS = dict(
     urban=dict(building=9, wall=1, fence=1, trees=1, hedge=0.5, open=0.5),

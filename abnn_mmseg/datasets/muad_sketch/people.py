@@ -1,7 +1,7 @@
 """People on foot: walking, standing, alone, in pairs, with bags."""
-from . import ids
-from .dice import mix, tone
-from .sprite import Sprite, box
+from abnn_mmseg.datasets.muad_sketch import ids
+from abnn_mmseg.datasets.muad_sketch.dice import mix, tone
+from abnn_mmseg.datasets.muad_sketch.sprite import Sprite, box
 
 SKIN = [(226, 186, 158), (196, 148, 116), (140, 98, 72), (92, 64, 48)]
 HAIR = [(34, 28, 24), (84, 60, 40), (150, 120, 72), (150, 148, 144)]

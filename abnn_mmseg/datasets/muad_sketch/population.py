@@ -3,8 +3,14 @@ import math
 
 import numpy as np
 
-from . import furniture, people, roadside, strangers, vehicles
-from .street import standing
+from abnn_mmseg.datasets.muad_sketch import (
+    furniture,
+    people,
+    roadside,
+    strangers,
+    vehicles,
+)
+from abnn_mmseg.datasets.muad_sketch.street import standing
 
 
 def furnish(canvas, street):

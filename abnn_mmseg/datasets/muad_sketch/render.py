@@ -2,9 +2,9 @@
 import cv2
 import numpy as np
 
-from . import ids
-from .canvas import METRES_PER_CODE
-from .textures import SIDE, cut, noise
+from abnn_mmseg.datasets.muad_sketch import ids
+from abnn_mmseg.datasets.muad_sketch.canvas import METRES_PER_CODE
+from abnn_mmseg.datasets.muad_sketch.textures import SIDE, cut, noise
 
 # How much of each noise a material shows: grain, smooth, leaf, brick.
 TEXTURE = np.zeros((256, 4), np.float32)

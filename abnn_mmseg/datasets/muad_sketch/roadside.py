@@ -1,9 +1,9 @@
 """What lines the street: buildings, walls, fences, hedges and trees."""
 import numpy as np
 
-from . import ids
-from .dice import mix, tone
-from .sprite import Sprite
+from abnn_mmseg.datasets.muad_sketch import ids
+from abnn_mmseg.datasets.muad_sketch.dice import mix, tone
+from abnn_mmseg.datasets.muad_sketch.sprite import Sprite
 
 FACADES = [(168, 150, 128), (150, 92, 72), (186, 180, 168), (172, 120, 92),
            (200, 184, 150), (156, 128, 98), (122, 74, 60), (158, 132, 120),

@@ -3,15 +3,25 @@ import math
 
 import numpy as np
 
-from . import ids
-from .canvas import Camera, Canvas
-from .dice import Dice
-from .ground import cast_shadows, draw_ground, draw_sky, draw_skyline
-from .lots import line_street
-from .population import crowd, furnish, strange, traffic
-from .render import render
-from .street import Street
-from .weather import Sky
+from abnn_mmseg.datasets.muad_sketch import ids
+from abnn_mmseg.datasets.muad_sketch.canvas import Camera, Canvas
+from abnn_mmseg.datasets.muad_sketch.dice import Dice
+from abnn_mmseg.datasets.muad_sketch.ground import (
+    cast_shadows,
+    draw_ground,
+    draw_sky,
+    draw_skyline,
+)
+from abnn_mmseg.datasets.muad_sketch.lots import line_street
+from abnn_mmseg.datasets.muad_sketch.population import (
+    crowd,
+    furnish,
+    strange,
+    traffic,
+)
+from abnn_mmseg.datasets.muad_sketch.render import render
+from abnn_mmseg.datasets.muad_sketch.street import Street
+from abnn_mmseg.datasets.muad_sketch.weather import Sky
 
 
 def draw_scene(rng, size=(256, 128), ood=False):

@@ -1,7 +1,7 @@
 """Two ways to stand a thing in the street: flat figures and solid bodies."""
 import math
 
-from .dice import tone
+from abnn_mmseg.datasets.muad_sketch.dice import tone
 
 CIRCLE = [(math.cos(i * math.pi / 6), math.sin(i * math.pi / 6))
           for i in range(12)]

@@ -3,11 +3,11 @@ import math
 
 import numpy as np
 
-from . import ids
-from .dice import tone
-from .people import SKIN, draw_head
-from .sprite import Body, Sprite, box, wheel
-from .vehicles import TYRE, draw_coach, slab
+from abnn_mmseg.datasets.muad_sketch import ids
+from abnn_mmseg.datasets.muad_sketch.dice import tone
+from abnn_mmseg.datasets.muad_sketch.people import SKIN, draw_head
+from abnn_mmseg.datasets.muad_sketch.sprite import Body, Sprite, box, wheel
+from abnn_mmseg.datasets.muad_sketch.vehicles import TYRE, draw_coach, slab
 
 FUR = [(120, 88, 58), (94, 66, 44), (52, 40, 34), (160, 124, 84),
        (196, 184, 168), (38, 34, 34), (128, 118, 108)]

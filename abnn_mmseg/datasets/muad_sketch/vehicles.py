@@ -1,7 +1,7 @@
 """Cars, vans, trucks and buses, as solids seen from any side."""
-from . import ids
-from .dice import mix, tone
-from .sprite import Body, box, wheel
+from abnn_mmseg.datasets.muad_sketch import ids
+from abnn_mmseg.datasets.muad_sketch.dice import mix, tone
+from abnn_mmseg.datasets.muad_sketch.sprite import Body, box, wheel
 
 GLASS = (44, 52, 60)
 TYRE = (28, 28, 30)

@@ -2,7 +2,7 @@
 import math
 from dataclasses import dataclass
 
-from .dice import mix, tone
+from abnn_mmseg.datasets.muad_sketch.dice import mix, tone
 
 HAZE = dict(day=(198, 208, 218), dusk=(214, 170, 140), night=(34, 36, 48))
 ZENITH = dict(day=(112, 156, 206), dusk=(96, 104, 146), night=(10, 13, 26))

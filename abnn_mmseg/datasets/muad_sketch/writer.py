@@ -10,8 +10,8 @@ import cv2
 import numpy as np
 from rich.progress import track
 
-from . import ids
-from .scene import draw_scene
+from abnn_mmseg.datasets.muad_sketch import ids
+from abnn_mmseg.datasets.muad_sketch.scene import draw_scene
 
 # Raise it when a change of the drawing code changes pixels.
 VERSION = 2

@@ -4,9 +4,9 @@ from mmengine.model import BaseTTAModel, is_model_wrapper
 from mmengine.runner import Runner
 from mmseg.registry import HOOKS
 
-from ...models.bnl import bayesian_layers
-from ...models.segmentor import BayesianSegmentor
-from ...utils.checkpoints import check_weights
+from abnn_mmseg.models.bnl import bayesian_layers
+from abnn_mmseg.models.segmentor import BayesianSegmentor
+from abnn_mmseg.utils.checkpoints import check_weights
 
 
 @HOOKS.register_module()

@@ -1,6 +1,7 @@
 """A hook that draws uncertainty maps while a model is validated or tested."""
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Optional
 
 import cv2
 import mmcv
@@ -11,10 +12,10 @@ from mmengine.runner import Runner
 from mmseg.registry import HOOKS
 from mmseg.structures import SegDataSample
 
-from ...uncertainty import check_scores, score_range
-from ...utils.colours import colourise, palette_table, with_colour_bar
+from abnn_mmseg.uncertainty import check_scores, score_range
+from abnn_mmseg.utils.colours import colourise, palette_table, with_colour_bar
 
-Range = Tuple[float, float]
+Range = tuple[float, float]
 
 
 @HOOKS.register_module()
@@ -105,9 +106,9 @@ class MapVisualizationHook(Hook):
             for view in views
         ])
 
-    def _maps(self, sample: SegDataSample) -> Dict[str, np.ndarray]:
+    def _maps(self, sample: SegDataSample) -> dict[str, np.ndarray]:
         maps = sample.uncertainty
-        known: List[str] = sorted(maps.keys())
+        known: list[str] = sorted(maps.keys())
         missing = sorted(set(self.scores or ()) - set(known))
         if missing:
             raise ValueError(

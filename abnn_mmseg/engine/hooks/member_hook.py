@@ -8,7 +8,7 @@ from mmengine.model import is_model_wrapper
 from mmengine.runner import EpochBasedTrainLoop, Runner
 from mmseg.registry import HOOKS
 
-from ...models.bnl import bayesian_layers
+from abnn_mmseg.models.bnl import bayesian_layers
 
 
 @HOOKS.register_module()

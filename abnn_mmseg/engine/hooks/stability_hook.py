@@ -1,6 +1,6 @@
 """A hook that watches the gradients and stops when numbers are no more."""
 import math
-from typing import List, Optional
+from typing import Optional
 
 import torch
 from mmengine.hooks import Hook
@@ -31,7 +31,7 @@ class StabilityHook(Hook):
     def before_train(self, runner: Runner) -> None:
         self.steps = 0
         optimizer = runner.optim_wrapper.optimizer
-        self.parameters: List[Tensor] = [
+        self.parameters: list[Tensor] = [
             p for group in optimizer.param_groups for p in group['params']
             if p.requires_grad
         ]

@@ -1,8 +1,12 @@
 """Posteriors: each yields the networks that answer for one model."""
-from .bank import BNLPosterior
-from .base import DeterministicPosterior, Posterior, TTAPosterior
-from .dropout import DropoutPosterior
-from .ensemble import EnsemblePosterior
+from abnn_mmseg.models.posteriors.bank import BNLPosterior
+from abnn_mmseg.models.posteriors.base import (
+    DeterministicPosterior,
+    Posterior,
+    TTAPosterior,
+)
+from abnn_mmseg.models.posteriors.dropout import DropoutPosterior
+from abnn_mmseg.models.posteriors.ensemble import EnsemblePosterior
 
 __all__ = [
     'BNLPosterior', 'DeterministicPosterior', 'DropoutPosterior',

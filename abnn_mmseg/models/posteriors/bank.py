@@ -1,24 +1,30 @@
 """ABNN's posterior: M members x L draws as one bank of affine steps."""
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Optional
 
 import torch
 from mmseg.registry import MODELS
 from torch import Tensor, nn
 
-from ...utils.choices import one_of
-from ..bnl import BayesianNorm, Network, bayesian_layers, check_alpha
-from ..scopes import Scope, resolve
-from .base import Forward, Networks
-from .draws import check_draws, draw_eps
-from .forking import ForkingPosterior, run_one
+from abnn_mmseg.models.bnl import (
+    BayesianNorm,
+    Network,
+    bayesian_layers,
+    check_alpha,
+)
+from abnn_mmseg.models.posteriors.base import Forward, Networks
+from abnn_mmseg.models.posteriors.draws import check_draws, draw_eps
+from abnn_mmseg.models.posteriors.forking import ForkingPosterior, run_one
+from abnn_mmseg.models.scopes import Scope, resolve
+from abnn_mmseg.utils.choices import one_of
 
 if TYPE_CHECKING:
-    from ..segmentor import BayesianSegmentor
+    from abnn_mmseg.models.segmentor import BayesianSegmentor
 
 NOISES = ('channel', 'element')
-Bank = Dict[str, Network]
+Bank = dict[str, Network]
 
 
 @MODELS.register_module()
@@ -71,12 +77,12 @@ class BNLPosterior(ForkingPosterior):
         self.antithetic = antithetic
         self.seed = seed
         self.member_files = [members] if isinstance(members, str) else members
-        self.members: List[Dict[str, Tensor]] = []
+        self.members: list[dict[str, Tensor]] = []
         # Fitted for these members, by the segmentor's ``prediction``.
-        self.temperatures: Dict[str, float] = {}
+        self.temperatures: dict[str, float] = {}
         # Chosen for these members, by score.
-        self.thresholds: Dict[str, float] = {}
-        self._built: Optional[Tuple[tuple, Bank]] = None
+        self.thresholds: dict[str, float] = {}
+        self._built: Optional[tuple[tuple, Bank]] = None
 
     def attach(self, model: 'BayesianSegmentor') -> None:
         super().attach(model)
@@ -97,7 +103,7 @@ class BNLPosterior(ForkingPosterior):
             if not name.startswith('auxiliary_head')
         }
 
-    def set_members(self, members: List[Dict[str, Tensor]]) -> None:
+    def set_members(self, members: list[dict[str, Tensor]]) -> None:
         """Replace the members; each maps state-dict names to tensors.
 
         No members means one: the norms the model has right now.
@@ -152,7 +158,7 @@ class BNLPosterior(ForkingPosterior):
             self._built = key, self.build(self.draw())
         return self._built[1]
 
-    def build(self, eps: Optional[Dict[str, Tensor]]) -> Bank:
+    def build(self, eps: Optional[dict[str, Tensor]]) -> Bank:
         """Fold members and draws into scale and shift, ``[K, C]`` a layer.
 
         Args:
@@ -177,7 +183,7 @@ class BNLPosterior(ForkingPosterior):
             bank[name] = Network(torch.cat(scales), torch.cat(shifts))
         return bank
 
-    def _forking(self) -> List[str]:
+    def _forking(self) -> list[str]:
         """Layers in scope, and those in which the members differ."""
         return [
             name for name, layer in self.layers.items()
@@ -185,7 +191,7 @@ class BNLPosterior(ForkingPosterior):
                 _differs(layer, name, member) for member in self.members)
         ]
 
-    def draw(self) -> Dict[str, Tensor]:
+    def draw(self) -> dict[str, Tensor]:
         """eps of all layers, in scope or not, so scopes share their draws."""
         shapes = {n: layer.weight.shape for n, layer in self.layers.items()}
         return draw_eps(shapes, max(1, len(self.members)),
@@ -225,14 +231,14 @@ class BNLPosterior(ForkingPosterior):
             with _seeded(self.seed + k, self.model):
                 yield partial(run_one, run, chunk)
 
-    def run(self, forward: Forward, chunk: Dict[str, tuple], images: Tensor,
+    def run(self, forward: Forward, chunk: dict[str, tuple], images: Tensor,
             **state) -> Tensor:
         """The logits of the chunk's network."""
         with self._installed(chunk, **state):
             return forward(images)
 
     @contextmanager
-    def _installed(self, chunk: Dict[str, tuple],
+    def _installed(self, chunk: dict[str, tuple],
                    noise: Optional[str] = None, vmapped: bool = False):
         """For the time of a pass, the model is the chunk's network."""
         before = {name: self.layers[name].noise for name in chunk}
@@ -249,7 +255,7 @@ class BNLPosterior(ForkingPosterior):
 
 
 def _tensors_of(layer: BayesianNorm, name: str,
-                member: Dict[str, Tensor]) -> Dict[str, Tensor]:
+                member: dict[str, Tensor]) -> dict[str, Tensor]:
     """The layer's tensors, the member's where it has its own."""
     tensors = {**layer._parameters, **layer._buffers}
     return {
@@ -259,7 +265,7 @@ def _tensors_of(layer: BayesianNorm, name: str,
 
 
 def _differs(layer: BayesianNorm, name: str,
-             member: Dict[str, Tensor]) -> bool:
+             member: dict[str, Tensor]) -> bool:
     """Whether a member's layer is another one than the model's."""
     own = _tensors_of(layer, name, {})
     return any(
@@ -268,7 +274,7 @@ def _differs(layer: BayesianNorm, name: str,
         if value.is_floating_point())
 
 
-def slice_bank(bank: Bank, which) -> Dict[str, tuple]:
+def slice_bank(bank: Bank, which) -> dict[str, tuple]:
     """Scale and shift of one network, or of several, by layer."""
     return {
         name: (network.scale[which], network.shift[which])

@@ -1,13 +1,14 @@
 """The one interface of every posterior: it yields networks."""
-from typing import TYPE_CHECKING, Callable, Iterator, Optional, Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Callable, Optional
 
 from mmseg.registry import MODELS
 from torch import Tensor
 
-from .views import make_views
+from abnn_mmseg.models.posteriors.views import make_views
 
 if TYPE_CHECKING:
-    from ..segmentor import BayesianSegmentor
+    from abnn_mmseg.models.segmentor import BayesianSegmentor
 
 # From images [B, 3, H, W] to logits [B, C, H, W]: the model's own pass.
 Forward = Callable[[Tensor], Tensor]

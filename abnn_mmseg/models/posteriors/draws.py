@@ -1,12 +1,11 @@
 """The noise of a posterior: all draws of all members, from one seed."""
-from typing import Dict, List
 
 import torch
 from torch import Size, Tensor
 
 
-def draw_eps(shapes: Dict[str, Size], members: int, draws: int,
-             antithetic: bool, seed: int) -> Dict[str, Tensor]:
+def draw_eps(shapes: dict[str, Size], members: int, draws: int,
+             antithetic: bool, seed: int) -> dict[str, Tensor]:
     """Standard normal noise ``[M, L, *shape]`` for each layer.
 
     It is made on the CPU, so every device sees the same, and member by
@@ -21,7 +20,7 @@ def draw_eps(shapes: Dict[str, Size], members: int, draws: int,
     """
     generator = torch.Generator().manual_seed(seed)
     paired = antithetic and draws > 1
-    eps: Dict[str, List[Tensor]] = {name: [] for name in shapes}
+    eps: dict[str, list[Tensor]] = {name: [] for name in shapes}
     for _ in range(members):
         for name, shape in shapes.items():
             count = draws // 2 if paired else draws

@@ -1,7 +1,8 @@
 """MC dropout: networks that lack some of their channels."""
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Dict, Iterator, Optional, Tuple
+from typing import TYPE_CHECKING, Optional
 
 import numpy as np
 import torch
@@ -9,13 +10,13 @@ from mmseg.registry import MODELS
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from ..scopes import Scope, select
-from .base import Forward, Networks
-from .draws import check_draws
-from .forking import ForkingPosterior
+from abnn_mmseg.models.posteriors.base import Forward, Networks
+from abnn_mmseg.models.posteriors.draws import check_draws
+from abnn_mmseg.models.posteriors.forking import ForkingPosterior
+from abnn_mmseg.models.scopes import Scope, select
 
 if TYPE_CHECKING:
-    from ..segmentor import BayesianSegmentor
+    from abnn_mmseg.models.segmentor import BayesianSegmentor
 
 
 @MODELS.register_module()
@@ -58,7 +59,7 @@ class DropoutPosterior(ForkingPosterior):
         self.rate = rate
         self.samples = samples
         self.seed = seed
-        self._masks: Dict[Tuple[str, int], Tensor] = {}
+        self._masks: dict[tuple[str, int], Tensor] = {}
 
     def attach(self, model: 'BayesianSegmentor') -> None:
         super().attach(model)
@@ -67,7 +68,7 @@ class DropoutPosterior(ForkingPosterior):
         self.rates = {name: rate for name, rate in rates.items() if rate}
         self.sites = {name: sites[name] for name in self.rates}
 
-    def _find(self, model: nn.Module) -> Dict[str, nn.Module]:
+    def _find(self, model: nn.Module) -> dict[str, nn.Module]:
         modules = dict(model.named_modules())
         layers = [n for n, m in modules.items() if isinstance(m, _DropoutNd)]
         if self.modules == 'head':
@@ -150,7 +151,7 @@ class DropoutPosterior(ForkingPosterior):
         return self._masks[key]
 
 
-def _tops(modules: Dict[str, nn.Module], patterns: Scope) -> Dict[str, None]:
+def _tops(modules: dict[str, nn.Module], patterns: Scope) -> dict[str, None]:
     """Names that match, without those inside another that matches."""
     names = select(modules, patterns)
     return {

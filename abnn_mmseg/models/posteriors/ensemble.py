@@ -1,13 +1,14 @@
 """Deep ensembles: networks that were trained apart."""
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional, Sequence, Union
+from typing import Optional, Union
 
 from mmseg.registry import MODELS
 from torch import Tensor, nn
 
-from ...utils.checkpoints import map_state_dict
-from .base import Forward, Networks, Posterior
+from abnn_mmseg.models.posteriors.base import Forward, Networks, Posterior
+from abnn_mmseg.utils.checkpoints import map_state_dict
 
 
 @MODELS.register_module()
@@ -33,7 +34,7 @@ class EnsemblePosterior(Posterior):
                                                           Path]]) -> None:
         """Replace the networks; none means the model alone."""
         self.checkpoints = [str(path) for path in checkpoints]
-        self._states: List[Dict[str, Tensor]] = []
+        self._states: list[dict[str, Tensor]] = []
 
     def __len__(self) -> int:
         return max(1, len(self.checkpoints))
@@ -53,7 +54,7 @@ class EnsemblePosterior(Posterior):
         """No network has noise: the same ones."""
         return self.networks(forward, inputs)
 
-    def states(self) -> List[Dict[str, Tensor]]:
+    def states(self) -> list[dict[str, Tensor]]:
         """The mapped weights of all networks, each checked once."""
         if not self._states:
             own = _own(self.model)
@@ -61,13 +62,13 @@ class EnsemblePosterior(Posterior):
         return self._states
 
 
-def _own(model: nn.Module) -> Dict[str, Tensor]:
+def _own(model: nn.Module) -> dict[str, Tensor]:
     """Weights, without what only a loss needs."""
     state = model.state_dict(keep_vars=True)
     return {k: v for k, v in state.items() if not k.endswith('.eta')}
 
 
-def _read(path: str, own: Dict[str, Tensor]) -> Dict[str, Tensor]:
+def _read(path: str, own: dict[str, Tensor]) -> dict[str, Tensor]:
     state = map_state_dict(path)
     wrong = [k for k, v in own.items()
              if k not in state or state[k].shape != v.shape]
@@ -80,7 +81,7 @@ def _read(path: str, own: Dict[str, Tensor]) -> Dict[str, Tensor]:
 
 
 @contextmanager
-def _weights(model: nn.Module, state: Dict[str, Tensor]):
+def _weights(model: nn.Module, state: dict[str, Tensor]):
     """For the time of a pass, the model has these weights."""
     own = {key: (tensor, tensor.data) for key, tensor in _own(model).items()}
     try:

@@ -1,16 +1,20 @@
 """Posteriors whose networks part ways inside one model."""
 import logging
+from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any, Callable, Iterable, Iterator, Optional
+from typing import Any, Callable, Optional
 
 import torch
 from mmengine.logging import print_log
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .base import Networks, Posterior
-from .memory import draws_that_fit, is_out_of_memory
-from .sharing import SharedTrunk
+from abnn_mmseg.models.posteriors.base import Networks, Posterior
+from abnn_mmseg.models.posteriors.memory import (
+    draws_that_fit,
+    is_out_of_memory,
+)
+from abnn_mmseg.models.posteriors.sharing import SharedTrunk
 
 
 class ForkingPosterior(Posterior):

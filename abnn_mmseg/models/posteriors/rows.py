@@ -4,15 +4,16 @@
 are n copies of one image in the batch, and row i of a norm's input gets the
 scale and shift of network i.
 """
+from collections.abc import Iterator
 from functools import partial
-from typing import Callable, Iterator, Set
+from typing import Callable
 
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from .bank import Bank, BNLPosterior, slice_bank
-from .base import Forward
-from .sharing import SharedTrunk
+from abnn_mmseg.models.posteriors.bank import Bank, BNLPosterior, slice_bank
+from abnn_mmseg.models.posteriors.base import Forward
+from abnn_mmseg.models.posteriors.sharing import SharedTrunk
 
 
 class BankRows:
@@ -38,7 +39,7 @@ class BankRows:
             posterior.share_trunk)
         self.shared = self._learn(example)
 
-    def _learn(self, example: Tensor) -> Set[tuple]:
+    def _learn(self, example: Tensor) -> set[tuple]:
         """Calls of modules that lie before every fork."""
         with self.trunk.one_pass():
             self.posterior.run_many(

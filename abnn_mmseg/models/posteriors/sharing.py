@@ -1,6 +1,7 @@
 """Fork late: what no draw changes is computed once, however many draws."""
+from collections.abc import Iterable
 from contextlib import contextmanager
-from typing import Callable, Dict, Iterable, List, Set, Tuple
+from typing import Callable
 
 import torch
 from torch import Tensor, nn
@@ -43,8 +44,8 @@ class SharedTrunk:
         # Whether the order of calls tells what is upstream, for want of vmap.
         self.by_order = False
         self._forked = False
-        self._calls: Dict[nn.Module, int] = {}
-        self._memory: Dict[Tuple[nn.Module, int], _Output] = {}
+        self._calls: dict[nn.Module, int] = {}
+        self._memory: dict[tuple[nn.Module, int], _Output] = {}
         self._budget = max_bytes
 
     @contextmanager
@@ -74,16 +75,16 @@ class SharedTrunk:
             for module in self.candidates:
                 del module.forward
 
-    def shared(self) -> Set[Tuple[nn.Module, int]]:
+    def shared(self) -> set[tuple[nn.Module, int]]:
         """The calls, module and number, whose output is remembered."""
         return set(self._memory)
 
-    def mark(self) -> Dict[nn.Module, int]:
+    def mark(self) -> dict[nn.Module, int]:
         """Where in the pass a window starts, for :meth:`rewind`."""
         self._forked = False
         return dict(self._calls)
 
-    def rewind(self, mark: Dict[nn.Module, int]) -> None:
+    def rewind(self, mark: dict[nn.Module, int]) -> None:
         """Another network is about to see the window that starts there."""
         self._forked = False
         self._calls = dict(mark)
@@ -137,17 +138,17 @@ class _Output:
         return not forked and None not in self.versions
 
 
-def _tensors(values) -> List[Tensor]:
+def _tensors(values) -> list[Tensor]:
     return [v for v in tree_leaves(values) if isinstance(v, Tensor)]
 
 
 def _largest_without(module: nn.Module,
-                     forking: Set[nn.Module]) -> List[nn.Module]:
+                     forking: set[nn.Module]) -> list[nn.Module]:
     # A ModuleList is no candidate: nobody calls it, only what it holds.
     is_called = type(module).forward is not nn.Module.forward
     if is_called and not any(m in forking for m in module.modules()):
         return [module]
-    found: List[nn.Module] = []
+    found: list[nn.Module] = []
     for child in module.children():
         found += _largest_without(child, forking)
     return list(dict.fromkeys(found))

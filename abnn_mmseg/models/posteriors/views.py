@@ -1,11 +1,9 @@
 """Views of an image: flipped, resized, and undone in the logits."""
+from collections.abc import Sequence
 from typing import (
     Callable,
-    Dict,
-    List,
     NamedTuple,
     Optional,
-    Sequence,
     Union,
 )
 
@@ -37,7 +35,7 @@ class View(NamedTuple):
         return self._flipped(images)
 
     def through(self, networks: Callable[[Tensor], Tensor],
-                sizes: Optional[Dict[tuple, tuple]],
+                sizes: Optional[dict[tuple, tuple]],
                 images: Tensor) -> Tensor:
         """Logits ``[n, B, C, H, W]`` of n networks that see the images so.
 
@@ -58,7 +56,7 @@ class View(NamedTuple):
 
 
 def make_views(flips: Union[str, Sequence[str]] = ('horizontal', ),
-               scales: Union[float, Sequence[float]] = ()) -> List[View]:
+               scales: Union[float, Sequence[float]] = ()) -> list[View]:
     """The image as it is, its flips, and the same at every other scale.
 
     Args:

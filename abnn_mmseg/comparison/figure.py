@@ -1,0 +1,67 @@
+"""The maps of all methods side by side, for a few images."""
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Union
+
+import numpy as np
+
+from abnn_mmseg.export.inputs import Frame, read_bgr
+from abnn_mmseg.export.overview import write_overview
+from abnn_mmseg.export.result import MapResult
+
+
+def choose_images(dataset, images: Sequence[int], count: int) -> list[int]:
+    """From each of ``count`` equal parts, the image with most anomaly."""
+    if not count:
+        return []
+    shares = {}
+    for number in images:
+        sample = dataset[number]['data_samples']
+        anomaly = sample.get('gt_anomaly')
+        shares[number] = (
+            0. if anomaly is None else (anomaly.data == 1).float().mean())
+    parts = np.array_split(np.asarray(images), min(count, len(images)))
+    return [int(max(part, key=lambda n: shares[int(n)])) for part in parts]
+
+
+def write_figure(path: Union[str, Path], dataset, shown: Sequence[int],
+                 maps: dict[str, dict], score: str) -> None:
+    """A row an image, a column a method.
+
+    Args:
+        path (str): PNG to write.
+        dataset (Dataset): Where the images come from.
+        shown (Sequence[int]): Their numbers.
+        maps (dict): For each method, ``'<number> <score>'`` and ``'<number>
+            prediction'``. The prediction shown is the first method's.
+        score (str): What the maps show.
+    """
+    known = {
+        name: arrays for name, arrays in maps.items()
+        if all(f'{number} {score}' in arrays for number in shown)
+    }
+    lacking = [name for name in maps if name not in known]
+    if lacking:
+        print(f'Not in {Path(path).name}: {", ".join(lacking)}; these '
+              'rows were computed for a figure of other images or another '
+              'score. Remove them from work_dir/rows to draw them.')
+    maps = known
+    if not maps or not shown:
+        return
+    results = []
+    for number in shown:
+        sample = dataset[number]['data_samples']
+        first = next(iter(maps.values()))
+        image = read_bgr(Frame(str(number), sample.img_path))
+        anomaly = sample.get('gt_anomaly')
+        results.append(MapResult(
+            str(number),
+            first[f'{number} prediction'].astype(np.int64),
+            {f'{name}: {score}': arrays[f'{number} {score}'].astype(np.float32)
+             for name, arrays in maps.items()},
+            image=np.ascontiguousarray(image[..., ::-1]),
+            ground_truth=sample.gt_sem_seg.data[0].numpy(),
+            anomaly=None if anomaly is None else anomaly.data[0].numpy()))
+    width = results[0].prediction.shape[1]
+    write_overview(path, results, dataset.metainfo['palette'],
+                   list(results[0].maps), zoom=min(1., 240 / width))

@@ -1,0 +1,176 @@
+"""A method of a comparison: a posterior on a trained network."""
+import copy
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Optional
+
+import torch
+from mmengine.config import Config
+from torch import Tensor
+
+from abnn_mmseg.engine.hooks.cost_hook import KEY as TRAINING_SECONDS
+from abnn_mmseg.engine.loading import (
+    BAYESIAN,
+    bayesian_model_cfg,
+    build_segmentor,
+    split_checkpoints,
+)
+from abnn_mmseg.members.files import is_member_file, read_members
+from abnn_mmseg.models.segmentor import (
+    PREDICTIONS,
+    BayesianSegmentor,
+    check_temperature,
+)
+from abnn_mmseg.utils.checkpoints import map_state_dict, read_checkpoint
+from abnn_mmseg.utils.choices import one_of
+
+
+@dataclass(eq=False)
+class Method:
+    """One way to get uncertainty, as ``methods`` of a config names it.
+
+    Args:
+        name: How the table calls it.
+        config: Config file of its model.
+        checkpoints: All files of weights: a base and member files, or the
+            full checkpoints of an ensemble.
+        posterior: Instead of the one of the config, if any.
+        options: Overrides of the config, as ``--cfg-options``.
+        variants: Rows that share their draws, by name: overrides of
+            ``prediction`` and ``temperature`` of the segmentor; ``views=1``
+            takes only so many of the posterior's views.
+        group: Methods that differ by seed only; the table adds their mean
+            and spread.
+        training_seconds: Of the first checkpoint, if it does not say itself.
+    """
+    name: str
+    config: str
+    checkpoints: list[str]
+    posterior: Optional[dict] = None
+    options: dict = field(default_factory=dict)
+    variants: dict[str, dict] = field(default_factory=lambda: {'': {}})
+    group: Optional[str] = None
+    training_seconds: Optional[float] = None
+
+    def __post_init__(self) -> None:
+        self.checkpoints = [str(path) for path in self.checkpoints]
+        for path in [self.config, *self.checkpoints]:
+            if not Path(path).is_file():
+                raise FileNotFoundError(
+                    f'{path} of the method {self.name!r} does not exist; '
+                    'train it with tools/train.py first, name another file '
+                    'in the config, or leave the method out with --only.')
+        for name, changes in self.variants.items():
+            strange = set(changes) - {'prediction', 'temperature', 'views'}
+            if strange:
+                raise ValueError(
+                    f'variant {name!r} of the method {self.name!r} changes '
+                    f'{sorted(strange)[0]!r}; a variant may change '
+                    'prediction, temperature and views, so write a method.')
+            _check_views(f'variant {name!r} of the method {self.name!r}',
+                         changes)
+            one_of(f'prediction of the variant {name!r}',
+                   changes.get('prediction', PREDICTIONS[0]), PREDICTIONS)
+            check_temperature(changes.get('temperature', 1.))
+        full, members = split_checkpoints(self.checkpoints)
+        self.checkpoints = [*full, *members]
+        self.cfg = Config.fromfile(self.config)
+        self.cfg.merge_from_dict(self.options)
+        if self.posterior is not None:
+            model = self.cfg.model
+            model.type = BAYESIAN.get(model.type, model.type)
+            model.posterior = copy.deepcopy(self.posterior)
+        for files in ('members', 'checkpoints'):
+            if self.cfg.model.get('posterior', {}).get(files):
+                raise ValueError(
+                    f'the posterior of the method {self.name!r} names '
+                    f'{files}; write them in checkpoints of the method, so '
+                    'that its cost counts them.')
+
+    def build(self, device: Optional[str] = None) -> BayesianSegmentor:
+        """The segmentor, loaded."""
+        model = build_segmentor(self.cfg, self.checkpoints, device)
+        # At the head's resolution, each view has maps of its own size.
+        most = len(model.posterior.views) * (model.resolution == 'full')
+        for name, changes in self.variants.items():
+            if changes.get('views', 0) > most:
+                raise ValueError(
+                    f'variant {name!r} of the method {self.name!r} has views='
+                    f'{changes["views"]}; its posterior has '
+                    f'{len(model.posterior.views)}, and some of them can be '
+                    "taken with resolution='full' only.")
+        return model
+
+    def settings(self, variant: str) -> dict:
+        """All that decides on a row: the model's config and its weights."""
+        changes = self.variants[variant]
+        own = self.cfg.model.get('temperature')
+        uses = changes.get('temperature', own) == 'members'
+        return dict(
+            model=bayesian_model_cfg(self.cfg).to_dict(),
+            variant=dict(changes),
+            weights=[digest(path, uses) for path in self.checkpoints])
+
+    def training(self) -> dict:
+        """Seconds of training, of the base and of what comes on top."""
+        first, *others = self.checkpoints
+        base = training_seconds(first)
+        if base is None:
+            base = self.training_seconds
+        own = [training_seconds(path) for path in others]
+        known = [seconds for seconds in own if seconds is not None]
+        return dict(
+            base_seconds=base,
+            own_seconds=sum(known, 0.) if len(known) == len(own) else None)
+
+    def disk_bytes(self) -> int:
+        """Of all weights that the method needs, without optimizers."""
+        return sum(
+            Path(path).stat().st_size if is_member_file(path) else sum(
+                value.nbytes for value in map_state_dict(path).values())
+            for path in self.checkpoints)
+
+
+def _check_views(where: str, changes: dict) -> None:
+    views = changes.get('views', 1)
+    if not isinstance(views, int) or isinstance(views, bool) or views < 1:
+        raise ValueError(f'{where} has views={views!r}; write how many of '
+                         "the posterior's it takes, such as views=1.")
+    if 'views' in changes and changes.get('temperature') == 'members':
+        raise ValueError(f'{where} takes some of the views, but the '
+                         "members' temperature was fitted to all of them; "
+                         'write a number, or a method with other views.')
+
+
+def digest(path: str, with_temperature: bool = False) -> str:
+    """A fingerprint of the weights in a file.
+
+    Optimizers and metadata do not count, except a temperature in use.
+    """
+    sha = hashlib.sha256()
+    if is_member_file(path):
+        for member in read_members(path):
+            sha.update(member['fingerprint'].encode())
+            _add(sha, member['state'])
+            if with_temperature:
+                known = member['meta'].get('temperatures') or {}
+                sha.update(repr(sorted(known.items())).encode())
+    else:
+        _add(sha, map_state_dict(path))
+    return sha.hexdigest()[:16]
+
+
+def _add(sha, state: dict[str, Tensor]) -> None:
+    for name, value in sorted(state.items()):
+        sha.update(f'{name} {value.dtype} {tuple(value.shape)}'.encode())
+        sha.update(value.contiguous().view(-1).view(torch.uint8).numpy())
+
+
+def training_seconds(path: str) -> Optional[float]:
+    """What a file knows of the cost of its training."""
+    if is_member_file(path):
+        seconds = [m['meta'].get('seconds') for m in read_members(path)]
+        return None if None in seconds else float(sum(seconds))
+    meta = read_checkpoint(path, mmap=True).get('meta')
+    return (meta or {}).get(TRAINING_SECONDS)

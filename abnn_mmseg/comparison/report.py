@@ -1,0 +1,98 @@
+"""Rows of a comparison as lines of a table; seeds as mean and spread."""
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import Optional
+
+NAMES = ('AUROC', 'AUPR', 'FPR95')
+PROTOCOLS = dict(pooled='', per_image=' img')
+
+
+def with_groups(rows: Sequence[dict]) -> list[dict]:
+    """The rows, and after those of a group their mean and spread.
+
+    The spread is the standard deviation of a sample of n, i.e. over n - 1.
+    """
+    groups: dict[tuple[str, str, str], list[dict]] = {}
+    for row in rows:
+        if row['group']:
+            key = row['group'], row['variant'], row['dataset']
+            groups.setdefault(key, []).append(row)
+    return [*rows, *(_mean(*key, members) for key, members in groups.items()
+                     if len(members) > 1)]
+
+
+def _mean(group: str, variant: str, dataset: str,
+          rows: Sequence[dict]) -> dict:
+    def over(pick) -> dict[str, tuple]:
+        parts = [pick(row) for row in rows]
+        return {
+            name: (statistics.fmean(p[name] for p in parts),
+                   statistics.stdev(p[name] for p in parts))
+            for name in parts[0]
+            if all(_is_number(p.get(name)) for p in parts)
+        }
+
+    def split(values: dict[str, tuple], which: int) -> dict:
+        return {name: value[which] for name, value in values.items()}
+
+    metrics = over(lambda row: row['metrics'])
+    inference = over(lambda row: row['inference'])
+    training = over(lambda row: row['training'])
+    return dict(
+        method=f'{group}, {len(rows)} seeds', variant=variant, group=None,
+        dataset=dataset, images=rows[0]['images'],
+        metrics=split(metrics, 0), spread=split(metrics, 1),
+        inference=split(inference, 0), training=split(training, 0),
+        disk_bytes=rows[0]['disk_bytes'])
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def lines(rows: Iterable[dict], scores: Sequence[str]) -> list[dict]:
+    """Lines for people: one a row and score, costs on the first."""
+    table = []
+    for row in rows:
+        cell = _cells(row)
+        first = {
+            'method': row['method'] + (row['variant'] and
+                                       f': {row["variant"]}'),
+            'mIoU': cell('seg/mIoU', 2), 'ECE': cell('cal/pooled/ECE', 2),
+            'NLL': cell('cal/pooled/NLL', 3)
+        }
+        costs = {
+            '+train min': _text(row['training'].get('own_seconds'), 1, 60),
+            'cost': _text(row['inference']['ratio'], 1),
+            'MB': _text(row['disk_bytes'], 1, 1e6)
+        }
+        for i, score in enumerate(scores or ('-', )):
+            values = {
+                name + suffix: cell(f'ood/{protocol}/{score}/{name}', 2)
+                for protocol, suffix in PROTOCOLS.items() for name in NAMES
+            }
+            table.append({
+                **(first if i == 0 else dict.fromkeys(first, '')),
+                'score': score, **values,
+                **(costs if i == 0 else dict.fromkeys(costs, ''))
+            })
+    return table
+
+
+def _cells(row: dict):
+    spread = row.get('spread', {})
+
+    def cell(name: str, digits: int) -> str:
+        text = _text(row['metrics'].get(name), digits)
+        if _is_number(spread.get(name)):
+            text += f'±{spread[name]:.{digits}f}'
+        return text
+
+    return cell
+
+
+def _text(value: Optional[float], digits: int, unit: float = 1) -> str:
+    if value is None or not _is_number(value):
+        return '-'
+    return f'{value / unit:.{digits}f}'

@@ -1,0 +1,102 @@
+"""Rows of a comparison: each a file, named by what decides on it."""
+import hashlib
+import itertools
+import json
+from pathlib import Path
+from typing import Optional
+
+import numpy as np
+from mmseg.registry import DATASETS
+
+from abnn_mmseg.comparison.evaluation import Evaluation
+from abnn_mmseg.comparison.figure import choose_images
+from abnn_mmseg.comparison.method import Method
+from abnn_mmseg.engine.test_sets import TestSet
+from abnn_mmseg.engine.tester import write_metrics
+from abnn_mmseg.members.temperature import spread
+from abnn_mmseg.uncertainty.scores import check_scores
+from abnn_mmseg.utils.files import atomic_path
+
+
+class Data:
+    """A dataset, what is measured on it and which images are shown.
+
+    Args:
+        name (str): How rows call it.
+        test_set (TestSet): The dataset and the metrics.
+        images (int, optional): So many, evenly spread. None: all.
+        figure (dict): How many ``images`` to show, by which ``score``.
+    """
+
+    def __init__(self, name: str, test_set: TestSet, images: Optional[int],
+                 figure: dict) -> None:
+        self.name = name
+        self.metrics = list(test_set.evaluator)
+        self.cfg = test_set.dataloader.dataset
+        self.dataset = DATASETS.build(self.cfg)
+        self.images = spread(len(self.dataset), images)
+        self.figure = figure
+        self.shown = choose_images(self.dataset, self.images,
+                                   figure['images'])
+        self.scores = next(
+            (check_scores(m.get('scores', 'entropy'))
+             for m in self.metrics if m['type'] == 'AnomalyMetric'), ())
+        measured = [check_scores(m.get('scores', ())) for m in self.metrics]
+        self.maps = tuple(dict.fromkeys(
+            itertools.chain(check_scores(figure['score']), *measured)))
+
+    def settings(self) -> dict:
+        return dict(dataset=self.cfg.to_dict(), images=self.images,
+                    metrics=[dict(metric) for metric in self.metrics])
+
+
+def rows_of(method: Method, data: Data, folder: Path,
+            device: Optional[str] = None,
+            is_wanted: bool = True) -> list[dict]:
+    """The rows of a method; those not there are computed if wanted."""
+    keys = {
+        variant: key_of(method.settings(variant), data.settings())
+        for variant in method.variants
+    }
+    missing = {variant: method.variants[variant]
+               for variant, key in keys.items()
+               if not (folder / f'{key}.json').is_file()}
+    if missing and not is_wanted:
+        return []
+    if missing:
+        # Also named by the finished ones: a run that was killed while it
+        # wrote them goes on.
+        state = folder / f'{key_of(keys)}.unfinished.pth'
+        _evaluate(method, data, {v: keys[v] for v in missing}, state, device)
+    rows = []
+    for variant, key in keys.items():
+        row = json.loads((folder / f'{key}.json').read_text())
+        # How it is called is no reason to compute it again.
+        rows.append(dict(
+            method=method.name, variant=variant, group=method.group,
+            dataset=data.name, **row, training=method.training(),
+            disk_bytes=method.disk_bytes()))
+    return rows
+
+
+def _evaluate(method: Method, data: Data, keys: dict[str, str], state: Path,
+              device: Optional[str]) -> None:
+    model = method.build(device)
+    model.scores = data.maps
+    evaluation = Evaluation(
+        model, {v: method.variants[v] for v in keys}, data.dataset,
+        data.metrics, data.images, data.shown, data.figure['score'], state)
+    results = evaluation.run(f'{method.name} on {data.name}')
+    for variant, key in keys.items():
+        with atomic_path(state.with_name(f'{key}.npz')) as temporary:
+            np.savez_compressed(temporary, **evaluation.arrays(
+                variant))  # type: ignore[arg-type]
+        write_metrics(state.with_name(f'{key}.json'), dict(
+            key=key, images=len(data.images), **results[variant]))
+    evaluation.forget()
+
+
+def key_of(*settings) -> str:
+    """A name for all that was set."""
+    text = json.dumps(settings, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

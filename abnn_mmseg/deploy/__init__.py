@@ -1,0 +1,1 @@
+"""The posterior as plain tensor code: ONNX and torch.export."""

@@ -1,0 +1,115 @@
+"""A segmentor with all its networks as one ONNX file or exported program."""
+import json
+from pathlib import Path
+from typing import Any, Optional, Union
+
+import numpy as np
+import torch
+from torch._dynamo.exc import UserError
+from torch.export import Dim, ExportedProgram
+
+from abnn_mmseg.deploy.segmentor import DeployedSegmentor
+from abnn_mmseg.models.segmentor import BayesianSegmentor
+from abnn_mmseg.utils.files import atomic_path
+
+TOLERANCE = 1e-4
+
+
+@torch.no_grad()
+def export_program(model: BayesianSegmentor,
+                   size: tuple[int, int] = (128, 256),
+                   draws_per_pass: Optional[int] = None) -> ExportedProgram:
+    """``torch.export`` of image in, mean probability and maps out.
+
+    Args:
+        model (BayesianSegmentor): In eval mode, on the CPU.
+        size (Tuple[int, int]): Height and width of the image to trace with;
+            those of the program's images are free.
+        draws_per_pass (int, optional): See :class:`DeployedSegmentor`.
+    """
+    image = example_image(size)
+    deployed = DeployedSegmentor(model, image, draws_per_pass).eval()
+    try:
+        program = torch.export.export(
+            deployed, (image, ), strict=False,
+            dynamic_shapes=({1: Dim.DYNAMIC, 2: Dim.DYNAMIC}, ))
+    except UserError as error:
+        raise ValueError(
+            'the model computes with the size of the image in a way that a '
+            'graph for all sizes cannot; a head with align_corners=True does '
+            'so, write align_corners=False '
+            f'({str(error).splitlines()[0]}).') from error
+    for node in program.graph.nodes:
+        tags = getattr(node.target, 'tags', ())
+        # A dropout in eval mode is in the graph too, and does nothing.
+        if torch.Tag.nondeterministic_seeded in tags and (
+                False not in node.args):
+            raise ValueError(
+                f'the graph of {type(model.posterior).__name__} holds the '
+                f'random operator {node.target}; export a posterior whose '
+                'networks are fixed, such as BNLPosterior.')
+    return program
+
+
+def save_onnx(program: ExportedProgram,
+              model: BayesianSegmentor,
+              path: Union[str, Path],
+              metadata: Optional[dict] = None) -> dict[str, float]:
+    """Write an exported program as one ONNX file, if it is right.
+
+    Args:
+        program (ExportedProgram): Of :func:`export_program`.
+        model (BayesianSegmentor): That it is of.
+        path (str): The file to write.
+        metadata (dict, optional): Kept in the file, as JSON.
+
+    Returns:
+        dict: See :func:`compare`.
+    """
+    try:
+        import onnxruntime  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f'the export needs {error.name}, which is not installed; run '
+            "`pip install 'abnn-mmseg[onnx]'`.") from error
+    onnx: Any = torch.onnx.export(
+        program, dynamo=True, verbose=False, input_names=['image'],
+        output_names=['probability', *model.scores])
+    _, height, width, _ = onnx.model.graph.inputs[0].shape
+    onnx.rename_axes({height: 'height', width: 'width'})
+    onnx.model.metadata_props.update(
+        {key: json.dumps(value) for key, value in (metadata or {}).items()})
+    with atomic_path(path) as temporary:
+        onnx.save(temporary)
+        differences = compare(model, temporary, example_image((160, 224), 1))
+        if not all(d <= TOLERANCE for d in differences.values()):
+            raise RuntimeError(
+                f'{path} is not written: onnxruntime differs from PyTorch by '
+                f'{differences}, more than {TOLERANCE}.')
+    return differences
+
+
+@torch.no_grad()
+def compare(model: BayesianSegmentor, path: Union[str, Path],
+            image: torch.Tensor) -> dict[str, float]:
+    """Largest difference of a file's outputs to PyTorch's, by name.
+
+    Relative to the largest value, where that is above 1.
+    """
+    import onnxruntime
+    session = onnxruntime.InferenceSession(
+        str(path), providers=['CPUExecutionProvider'])
+    actual = session.run(None, {'image': image.numpy()})
+    expected = DeployedSegmentor(model, image)(image)
+    return {
+        output.name: float(np.abs(a - e.numpy()).max() / max(1, e.abs().max()))
+        for output, a, e in zip(session.get_outputs(), actual, expected)
+    }
+
+
+def example_image(size: tuple[int, int], seed: int = 0) -> torch.Tensor:
+    """Random pixels, uint8 ``[1, H, W, 3]``."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(
+        0, 256, (1, *size, 3), dtype=torch.uint8, generator=generator)

@@ -1,0 +1,123 @@
+"""One plain module for image in, probability and maps out: for graphs."""
+from collections.abc import Iterator
+from functools import partial
+from typing import Callable, Optional
+
+import torch
+from torch import Tensor, nn
+
+from abnn_mmseg.models.posteriors import BNLPosterior
+from abnn_mmseg.models.posteriors.rows import BankRows
+from abnn_mmseg.models.segmentor import BayesianSegmentor
+from abnn_mmseg.uncertainty import StreamingStatistics, temper
+from abnn_mmseg.uncertainty.scores import compute_scores, statistics_for
+
+Logits = Callable[[Tensor], Iterator[Tensor]]
+
+
+class DeployedSegmentor(nn.Module):
+    """A Bayesian segmentor that ``torch.export`` can take.
+
+    It has the normalization of the image in it, all networks of the
+    posterior as constants, and the mean over them. It does not resize, pad
+    or slide.
+
+    Args:
+        model (BayesianSegmentor): In eval mode.
+        image (Tensor): An example, uint8 ``[1, H, W, 3]``.
+        draws_per_pass (int, optional): Networks in one batch; fewer need
+            less memory and make a larger graph. Defaults to all.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, model: BayesianSegmentor, image: Tensor,
+                 draws_per_pass: Optional[int] = None) -> None:
+        super().__init__()
+        _check(model)
+        self.model = model
+        preprocessor = model.data_preprocessor
+        # mmsegmentation 1.2 has the attribute without the underscore.
+        self.reverse = any(
+            getattr(preprocessor, name, False)
+            for name in ('channel_conversion', '_channel_conversion'))
+        if getattr(preprocessor, '_enable_normalize', False):
+            self.register_buffer('mean', preprocessor.mean)
+            self.register_buffer('std', preprocessor.std)
+        self.draws: Logits = self._one
+        self.centres: Logits = self.draws
+        posterior = model.posterior
+        if not posterior.is_model:
+            rows = partial(
+                BankRows, posterior, forward=self._forward,
+                example=self.prepare(image),
+                draws_per_pass=draws_per_pass or len(posterior))
+            self.draws = self.centres = rows(bank=posterior.bank()).logits
+            if model.prediction == 'centre':
+                self.centres = rows(bank=posterior.build(None)).logits
+
+    def forward(self, image: Tensor) -> tuple[Tensor, ...]:
+        """From uint8 ``[1, H, W, 3]``, BGR as OpenCV reads it, to the mean
+        probability ``[1, C, H, W]`` and the maps ``[1, H, W]``."""
+        inputs = self.prepare(image)
+        statistics = self._statistics(self.draws(inputs))
+        centre = statistics
+        if self.centres is not self.draws:
+            centre = self._statistics(self.centres(inputs))
+        maps = compute_scores(statistics, self.model.scores)
+        return (self._tempered(centre.probability), *maps.values())
+
+    def _statistics(self, logits: Iterator[Tensor]) -> StreamingStatistics:
+        statistics = statistics_for(self.model.scores)
+        for chunk in logits:
+            statistics.update(chunk.movedim(2, 1))
+        return statistics
+
+    def _tempered(self, probability: Tensor) -> Tensor:
+        temperature = self.model.current_temperature()
+        if temperature != 1:
+            tiny = torch.finfo(torch.float32).tiny
+            probability = temper(
+                probability.clamp_min(tiny).log(), temperature).exp()
+        return probability.movedim(0, 1)
+
+    def prepare(self, image: Tensor) -> Tensor:
+        """What the data preprocessor does to an image."""
+        inputs = image.permute(0, 3, 1, 2).float()
+        if self.reverse:
+            inputs = inputs.flip(1)
+        return (inputs - self.mean) / self.std if hasattr(
+            self, 'mean') else inputs
+
+    def _forward(self, inputs: Tensor) -> Tensor:
+        return self.model._to_logits(self.model.encode_decode(
+            inputs, [dict(img_shape=inputs.shape[2:])]))
+
+    def _one(self, inputs: Tensor) -> Iterator[Tensor]:
+        yield self._forward(inputs)[None]
+
+
+def _check(model: BayesianSegmentor) -> None:
+    """Refuse a model whose graph would answer something else."""
+    posterior = model.posterior
+    if not (posterior.is_network or isinstance(posterior, BNLPosterior)):
+        raise ValueError(
+            f'the networks of {type(posterior).__name__} are not constants '
+            'that one graph can hold; export a BNLPosterior, or one network '
+            'with DeterministicPosterior.')
+    if len(posterior.views) > 1:
+        raise ValueError(f'the {len(posterior.views)} views of '
+                         f'{type(posterior).__name__} are as many images; a '
+                         'graph takes one, so write views=None.')
+    if getattr(posterior, 'noise', 'channel') == 'element':
+        raise ValueError("noise='element' draws random numbers for every "
+                         "pixel; a graph needs noise='channel'.")
+    if model.resolution != 'full':
+        raise ValueError(f'resolution={model.resolution!r} of the segmentor '
+                         "cannot be exported; write resolution='full'.")
+    padding = getattr(model.data_preprocessor, 'test_cfg', None)
+    if padding:
+        raise ValueError(
+            f'data_preprocessor.test_cfg={padding} pads the image, which the '
+            'graph does not; remove it and pad the input yourself.')

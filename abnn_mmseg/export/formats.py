@@ -1,0 +1,38 @@
+"""Every output format by the name a user types."""
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Union
+
+from abnn_mmseg.export import writers
+from abnn_mmseg.export.gallery import GalleryWriter
+from abnn_mmseg.utils.choices import one_of
+
+FORMATS = {
+    'npy': writers.NpyWriter,
+    'npz': writers.NpzWriter,
+    'png16': writers.Png16Writer,
+    'tiff': writers.TiffWriter,
+    'hdf5': writers.Hdf5Writer,
+    'heatmap': writers.HeatmapWriter,
+    'overlay': writers.OverlayWriter,
+    'mask': writers.MaskWriter,
+    'prediction': writers.PredictionWriter,
+    'csv': writers.CsvWriter,
+    'gallery': GalleryWriter,
+}
+
+
+def build_writers(formats: Sequence[str], folder: Union[str, Path],
+                  scores: Sequence[str], **settings) -> list[writers.Writer]:
+    """Make the writers of some formats.
+
+    Args:
+        formats: Names among ``FORMATS``.
+        folder: Output folder; each format has its own folder in it.
+        scores: Names of the maps to write.
+        settings: Fields of :class:`WriterSettings`.
+    """
+    for name in formats:
+        one_of('format', name, FORMATS)
+    shared = writers.WriterSettings(folder, scores, **settings)
+    return [FORMATS[name](shared) for name in dict.fromkeys(formats)]

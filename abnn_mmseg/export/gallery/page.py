@@ -1,0 +1,113 @@
+"""Make ``index.html`` of the items in a gallery folder."""
+import base64
+import html
+import json
+from math import isfinite
+from pathlib import Path
+from statistics import median
+
+import cv2
+import numpy as np
+
+from abnn_mmseg.export.writers.arrays import encode_picture
+from abnn_mmseg.export.writers.settings import natural_range, slug
+from abnn_mmseg.utils import atomic_write
+from abnn_mmseg.utils.colours import (
+    colour_table,
+    colourise,
+    palette_table,
+)
+
+TEMPLATE = Path(__file__).with_name('template.html')
+
+
+def write_page(folder: Path, settings) -> None:
+    """Join all items of the folder into the page.
+
+    Only now the range of the set is known, so only now the thumbnails of the
+    maps get their colours.
+    """
+    items = _items(folder / 'items', settings.scores)
+    maps = _maps(items, settings)
+    for item in items:
+        for entry in maps:
+            stats = item['maps'][entry['name']]
+            _colour_thumb(folder / entry['thumbs'] / f'{item["name"]}.jpg',
+                          stats, entry['scale'], settings.colormap)
+    palette = palette_table(settings.palette, len(settings.classes))
+    data = dict(
+        title=settings.title,
+        classes=list(settings.classes),
+        palette=palette[:len(settings.classes) or 256].tolist(),
+        colours=colour_table(settings.colormap).tobytes().hex(),
+        metrics=[dict(row) for row in settings.metrics or ()],
+        maps=maps,
+        images=items)
+    page = TEMPLATE.read_text(encoding='utf-8')
+    page = page.replace('{{title}}', html.escape(settings.title))
+    # In a script element only `<` can end the data early.
+    text = json.dumps(_plain(data), separators=(',', ':'), allow_nan=False)
+    page = page.replace('{{data}}', text.replace('<', '\\u003c'))
+    atomic_write(folder / 'index.html', page)
+
+
+def _items(folder, scores):
+    """Items that have all the maps, without temporary files."""
+    paths = sorted(path for path in folder.rglob('*.json')
+                   if not path.name.startswith('.'))
+    items = [json.loads(path.read_text(encoding='utf-8')) for path in paths]
+    return [item for item in items if set(scores) <= set(item['maps'])]
+
+
+def _maps(items, settings):
+    """Name, colour scale, slider range and threshold of every map.
+
+    Maps of the same score share them, so that ``'msp'`` and ``'base: msp'``
+    compare.
+    """
+    def group(score):
+        return score.rsplit(':', 1)[-1].strip()
+
+    maps = []
+    for score in settings.scores:
+        stats = [item['maps'][other] for item in items
+                 for other in settings.scores if group(other) == group(score)]
+        low = min((row['min'] for row in stats), default=0.0)
+        # Most scores start at zero, whatever the smallest pixel says.
+        low = 0.0 if natural_range(score, 2) else low
+        top = max((row['max'] for row in stats), default=1.0)
+        high = max((row['p99'] for row in stats), default=1.0)
+        threshold = settings.given_threshold(score)
+        if threshold is None:
+            # Marks a twentieth of a usual image: something to start from.
+            threshold = median(row['p95'] for row in stats) if stats else 0.0
+        maps.append(dict(
+            name=score, thumbs=f'thumbs/map-{slug(score)}',
+            scale=settings.given_scale(score) or (
+                low, high if high > low else low + 1),
+            range=(low, max(top, low + 1e-6)), threshold=threshold))
+    return maps
+
+
+def _colour_thumb(path, stats, scale, colormap):
+    """Colour the grey thumbnail of an item, which it then no longer holds."""
+    data = np.frombuffer(base64.b64decode(stats.pop('thumb')), np.uint8)
+    low, high = stats.pop('range')
+    levels = np.asarray(cv2.imdecode(data, cv2.IMREAD_UNCHANGED))
+    values = low + (high - low) * levels.astype(np.float32) / 255
+    picture = colourise(values, scale, colormap)
+    atomic_write(path, encode_picture('.jpg', picture[..., ::-1],
+                                      (cv2.IMWRITE_JPEG_QUALITY, 85)))
+
+
+def _plain(value):
+    """What JSON can hold: NumPy numbers as numbers, NaN as nothing."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return float(f'{value:.6g}') if isfinite(value) else None
+    return value

@@ -1,0 +1,195 @@
+"""One object from images to predictions with uncertainty."""
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import (
+    Callable,
+    NamedTuple,
+    Optional,
+    Union,
+)
+
+import numpy as np
+import torch
+from mmengine.config import Config
+from mmengine.dataset import Compose, pseudo_collate
+from mmengine.device import get_device
+from mmseg.registry import DATASETS
+
+from abnn_mmseg.engine.loading import Paths, build_segmentor
+from abnn_mmseg.evaluation.fields import class_logits
+from abnn_mmseg.export.inputs import Frame, Frames, Input, read_bgr
+from abnn_mmseg.export.result import MapResult
+from abnn_mmseg.uncertainty import check_scores
+from abnn_mmseg.utils.console import progress
+from abnn_mmseg.utils.threads import run_ahead
+
+
+class ABNNInferencer:
+    """Predictions and named maps for images, folders, globs and videos.
+
+    The same image and the same seed give the same maps, whatever else is in
+    the batch.
+
+    Args:
+        config (str | Config): The ABNN config (or any mmseg config: then the
+            maps are those of the one deterministic network).
+        checkpoint (str, optional): The base, or a full checkpoint. Defaults
+            to the config's ``load_from``.
+        members (str | Sequence[str], optional): Member files.
+        device (str, optional): Defaults to the best there is.
+        scores (Sequence[str], optional): Overrides the config's scores.
+    """
+
+    def __init__(self,
+                 config: Union[str, Path, Config],
+                 checkpoint: Optional[str] = None,
+                 members: Optional[Paths] = None,
+                 device: Optional[str] = None,
+                 scores: Optional[Sequence[str]] = None) -> None:
+        if not isinstance(config, Config):
+            config = Config.fromfile(config)
+        checkpoint = checkpoint or config.get('load_from')
+        files = [checkpoint] if checkpoint else []
+        if members is not None:
+            files += [members] if isinstance(members, (str, Path)) else list(
+                members)
+        self.cfg = config
+        self.device = device or get_device()
+        self.model = build_segmentor(config, files, self.device)
+        if scores is not None:
+            self.model.scores = check_scores(scores)
+        self.pipeline = _pipeline(config)
+        metainfo = _metainfo(config, self.model.num_classes)
+        self.classes = metainfo['classes']
+        self.palette = metainfo['palette']
+
+    @property
+    def scores(self) -> Sequence[str]:
+        """Names of the maps that come out."""
+        return self.model.scores
+
+    @property
+    def thresholds(self) -> dict[str, float]:
+        """Those that were chosen for the members, by score."""
+        return getattr(self.model.posterior, 'thresholds', {})
+
+    def __call__(self,
+                 inputs: Union[Input, Sequence[Input]],
+                 batch_size: int = 1,
+                 probability: bool = False) -> list[MapResult]:
+        """All results in a list; :meth:`stream` holds one at a time."""
+        frames = Frames(inputs)
+        results = self.stream(frames, batch_size, probability)
+        return list(progress(results, 'Inference', len(frames)))
+
+    def stream(self,
+               frames: Union[Frames, Input, Sequence[Input]],
+               batch_size: int = 1,
+               probability: bool = False) -> Iterator[MapResult]:
+        """Yield a result after the other, in the order of the input."""
+        if not isinstance(frames, Frames):
+            frames = Frames(frames)
+        return self.results(
+            (partial(self.load, frame) for frame in frames), batch_size,
+            probability)
+
+    def load(self, frame: Frame) -> 'Loaded':
+        """Read an image and run the config's test pipeline on it."""
+        image = read_bgr(frame)
+        data = self.pipeline(dict(img=image, img_id=0, img_path=frame.name))
+        return Loaded(frame.name, data, to_rgb(image))
+
+    def results(self,
+                jobs: Iterable[Callable[[], 'Loaded']],
+                batch_size: int = 1,
+                probability: bool = False) -> Iterator[MapResult]:
+        """Results of images that threads load while the network works."""
+        if batch_size < 1:
+            raise ValueError(f'batch_size={batch_size} must be at least 1.')
+        loaded = run_ahead(jobs, depth=batch_size + 2)
+        while batch := list(islice(loaded, batch_size)):
+            samples = self.predict([item.data for item in batch])
+            for item, sample in zip(batch, samples):
+                result = to_result(item, sample, probability)
+                result.thresholds = self.thresholds
+                yield result
+
+    @torch.no_grad()
+    def predict(self, data: list[dict]) -> list:
+        """``SegDataSample`` of packed inputs."""
+        if len({tuple(d['inputs'].shape) for d in data}) > 1:
+            # Images of different sizes cannot be stacked.
+            return [self.predict([d])[0] for d in data]
+        return self.model.test_step(pseudo_collate(data))
+
+
+class Loaded(NamedTuple):
+    """A named image, RGB, and what the network gets of it."""
+    name: str
+    data: dict
+    image: np.ndarray
+
+
+def to_result(item: Loaded, sample, probability: bool = False) -> MapResult:
+    """Arrays of a predicted ``SegDataSample``."""
+
+    def plane(field: str) -> np.ndarray:
+        return sample.get(field).data[0].cpu().numpy()
+
+    def known(field: str) -> Optional[np.ndarray]:
+        return plane(field) if field in sample else None
+
+    maps = {
+        score: sample.uncertainty.get(score)[0].float().cpu().numpy()
+        for score in sorted(sample.uncertainty.keys())
+    }
+    mean = None
+    if probability:
+        logits = class_logits(sample.to_dict())
+        mean = logits.softmax(0).unflatten(
+            1, sample.seg_logits.shape).cpu().numpy()
+    return MapResult(
+        item.name,
+        plane('pred_sem_seg').astype(np.int64),
+        maps,
+        image=item.image,
+        ground_truth=known('gt_sem_seg'),
+        anomaly=known('gt_anomaly'),
+        probability=mean)
+
+
+def to_rgb(image: np.ndarray) -> np.ndarray:
+    """RGB of BGR."""
+    return np.ascontiguousarray(image[..., ::-1])
+
+
+def _pipeline(cfg: Config) -> Compose:
+    """The test pipeline for arrays, without annotations."""
+    steps = [dict(type='LoadImageFromNDArray')]
+    for step in test_dataset(cfg).pipeline:
+        if 'Load' not in step.type:
+            steps.append(step)
+    return Compose(steps)
+
+
+def _metainfo(cfg: Config, num_classes: int) -> dict:
+    """Class names and palette of the config's test dataset."""
+    dataset = dict(test_dataset(cfg), lazy_init=True, pipeline=[])
+    known = DATASETS.build(dataset).metainfo
+    classes = known.get('classes') or ()
+    if len(classes) != num_classes:
+        classes = [f'class {i}' for i in range(num_classes)]
+    palette = known.get('palette') or ()
+    if len(palette) != num_classes:
+        generator = np.random.default_rng(0)
+        palette = generator.integers(40, 230, (num_classes, 3)).tolist()
+    return dict(classes=list(classes), palette=palette)
+
+
+def test_dataset(cfg: Config):
+    dataset = cfg.test_dataloader.dataset
+    while 'pipeline' not in dataset and 'dataset' in dataset:
+        dataset = dataset.dataset
+    return dataset

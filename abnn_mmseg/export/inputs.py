@@ -1,0 +1,128 @@
+"""Anything a user may call an input, as a stream of named images."""
+import glob
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple, Optional, Union
+
+import cv2
+import numpy as np
+
+IMAGES = {'.png', '.jpg', '.jpeg', '.webp', '.bmp', '.tif', '.tiff'}
+VIDEOS = {'.mp4', '.avi', '.mov', '.mkv', '.webm'}
+Input = Union[str, Path, np.ndarray]
+
+
+class Frame(NamedTuple):
+    """An image's name (a path without suffix) and its file or BGR pixels."""
+    name: str
+    image: Union[Path, np.ndarray]
+
+
+class Frames:
+    """A file, folder, glob, video, array, or list of those, one by one.
+
+    Names keep the files' stems and, in a folder, its sub-folders. Two files
+    that would share a name are refused.
+    """
+
+    def __init__(self, inputs: Union[Input, Sequence[Input]]) -> None:
+        self.inputs: list[Any] = (
+            list(inputs) if isinstance(inputs, (list, tuple)) else [inputs])
+        self.files: list[Frame] = []
+        self.video: Optional[Path] = None
+        for number, item in enumerate(self.inputs):
+            if isinstance(item, np.ndarray):
+                self.files.append(
+                    Frame(f'image_{number:06d}', _check_array(item)))
+            else:
+                self._add_path(str(item))
+        if not self.files and self.video is None:
+            raise FileNotFoundError(
+                f'no image in {inputs!r}; give an image, a folder, a glob or '
+                f'a video. Images end in {", ".join(sorted(IMAGES))}.')
+        _check_names(self.files)
+
+    def _add_path(self, item: str) -> None:
+        path = Path(item)
+        if path.is_dir():
+            self.files += [
+                Frame(p.relative_to(path).with_suffix('').as_posix(), p)
+                for p in sorted(path.rglob('*'))
+                if p.suffix.lower() in IMAGES and p.is_file()
+            ]
+        elif path.is_file() and path.suffix.lower() in VIDEOS:
+            if len(self.inputs) > 1:
+                raise ValueError(f'{item} is a video; give it alone.')
+            self.video = path
+        elif path.is_file():
+            self.files.append(Frame(path.stem, path))
+        else:
+            found = sorted(glob.glob(item, recursive=True))
+            if not found:
+                raise FileNotFoundError(
+                    f'{item} does not exist and matches no file; give an '
+                    'image, a folder, a glob or a video.')
+            self.files += [Frame(Path(p).stem, Path(p)) for p in found]
+
+    def __len__(self) -> int:
+        if self.video is not None:
+            capture = cv2.VideoCapture(str(self.video))
+            # Negative if the file cannot be opened.
+            return max(0, int(capture.get(cv2.CAP_PROP_FRAME_COUNT)))
+        return len(self.files)
+
+    def __iter__(self) -> Iterator[Frame]:
+        if self.video is None:
+            yield from self.files
+            return
+        capture = cv2.VideoCapture(str(self.video))
+        try:
+            number = 0
+            while True:
+                there, image = capture.read()
+                if not there:
+                    break
+                yield Frame(f'{self.video.stem}_{number:06d}', image)
+                number += 1
+        finally:
+            capture.release()
+        if not number:
+            raise ValueError(f'{self.video} holds no frame that OpenCV can '
+                             'decode; convert it, e.g. to H.264.')
+
+
+def read_bgr(frame: Frame) -> np.ndarray:
+    """The pixels, 8-bit BGR, or a sentence about the file."""
+    if isinstance(frame.image, np.ndarray):
+        return frame.image
+    data = np.fromfile(frame.image, np.uint8)
+    image = None
+    # OpenCV throws for some files, such as those that claim to be enormous.
+    with suppress(cv2.error):
+        if data.size:
+            image = cv2.imdecode(data, cv2.IMREAD_COLOR)
+    if image is None:
+        raise ValueError(f'{frame.image} cannot be decoded; it is empty, '
+                         'truncated or not an image.')
+    return image
+
+
+def _check_array(image: np.ndarray) -> np.ndarray:
+    if image.ndim != 3 or image.shape[2] != 3 or (
+            image.dtype != np.uint8) or not image.size:
+        raise ValueError(
+            f'the array is {image.dtype} {list(image.shape)}; give uint8 '
+            '[H, W, 3] in BGR order, as cv2.imread returns it.')
+    return image
+
+
+def _check_names(files: list[Frame]) -> None:
+    seen: dict = {}
+    for frame in files:
+        if frame.name in seen:
+            raise ValueError(
+                f'{seen[frame.name]} and {frame.image} would share the '
+                f'output name {frame.name!r}; rename one or export their '
+                'folders one by one.')
+        seen[frame.name] = frame.image

@@ -1,0 +1,25 @@
+"""Files made of results, one module a kind of file."""
+from abnn_mmseg.export.writers.arrays import (
+    Hdf5Writer,
+    NpyWriter,
+    NpzWriter,
+    Png16Writer,
+    TiffWriter,
+)
+from abnn_mmseg.export.writers.base import MapWriter, Writer
+from abnn_mmseg.export.writers.pictures import (
+    HeatmapWriter,
+    MaskWriter,
+    OverlayWriter,
+    PredictionWriter,
+)
+from abnn_mmseg.export.writers.ranking import CsvWriter
+from abnn_mmseg.export.writers.settings import WriterSettings, natural_range
+from abnn_mmseg.export.writers.threaded import ThreadedWriter
+
+__all__ = [
+    'CsvWriter', 'HeatmapWriter', 'Hdf5Writer', 'MapWriter', 'MaskWriter',
+    'NpyWriter', 'NpzWriter', 'OverlayWriter', 'Png16Writer',
+    'PredictionWriter', 'ThreadedWriter', 'TiffWriter', 'Writer',
+    'WriterSettings', 'natural_range'
+]

@@ -1,0 +1,169 @@
+"""Maps as numbers: npy, npz, 16-bit PNG, 32-bit TIFF, HDF5."""
+import io
+import json
+from pathlib import PurePosixPath
+
+import cv2
+import numpy as np
+
+from abnn_mmseg.export.writers.base import MapWriter, Writer
+from abnn_mmseg.export.writers.settings import natural_range, slug
+from abnn_mmseg.utils import atomic_write
+
+
+def encode_picture(suffix: str, pixels: np.ndarray, options=()) -> bytes:
+    """The bytes of a picture file; opencv's own writer hides disk errors."""
+    done, data = cv2.imencode(suffix, pixels, list(options))
+    if not done:
+        raise ValueError(f'opencv cannot write {pixels.dtype} '
+                         f'{list(pixels.shape)} as {suffix}.')
+    return data.tobytes()
+
+
+def quantise(values, low: float, high: float, steps=65535) -> np.ndarray:
+    """Numbers in [low, high] as the nearest level of 0, 1, ..., steps.
+
+    The value of a level is ``low + (high - low) * level / steps``.
+    """
+    if not np.isfinite(values).all():
+        raise ValueError('A map holds NaN or infinity, which an integer '
+                         'format cannot store: use npy, npz or tiff.')
+    span = high - low or 1.0
+    levels = (np.asarray(values, np.float64) - low) * (steps / span)
+    return np.clip(np.rint(levels), 0, steps).astype(np.uint16)
+
+
+def _narrow(ids):
+    """Class ids in the smallest type: predictions come as 64-bit."""
+    return ids.astype(np.min_scalar_type(int(ids.max())))
+
+
+class NpyWriter(MapWriter):
+    """A NumPy array a map."""
+
+    format, suffix = 'npy', '.npy'
+
+    def encode(self, result, score):
+        buffer = io.BytesIO()
+        np.save(buffer, result.map(score).astype(self.settings.dtype))
+        return buffer.getvalue()
+
+
+class NpzWriter(Writer):
+    """One archive an image: its maps by name and ``prediction``.
+
+    ``probability`` is in it when the result has it. Not compressed: floats
+    hardly shrink and the time would show.
+    """
+
+    def paths(self, name):
+        return [self.folder / 'npz' / f'{name}.npz']
+
+    def save(self, result):
+        dtype = self.settings.dtype
+        arrays = {score: result.map(score).astype(dtype)
+                  for score in self.settings.scores}
+        arrays['prediction'] = _narrow(result.prediction)
+        if result.probability is not None:
+            arrays['probability'] = result.probability.astype(dtype)
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)
+        atomic_write(self.paths(result.name)[0], buffer.getvalue())
+
+
+class Png16Writer(MapWriter):
+    """A 16-bit grey PNG a map, and a JSON that says how to decode it.
+
+    The scale is the range the score can take, so pixels of different images
+    compare, or the range of the image where that is unknown or left.
+    """
+
+    format, suffix = 'png16', '.png'
+
+    def paths(self, name):
+        pictures = super().paths(name)
+        return pictures + [self._scale_path(path) for path in pictures]
+
+    @staticmethod
+    def _scale_path(path):
+        return path.with_name(path.name[:-len('.png')] + '.json')
+
+    def save(self, result):
+        for score in self.settings.scores:
+            values = result.map(score)
+            low, high = self._range(values, score)
+            levels = quantise(values, low, high)
+            scale = dict(
+                score=score, min=low, max=high,
+                decode='value = min + (max - min) * pixel / 65535')
+            path = self.path(result.name, score)
+            # The picture last: without its scale it means nothing.
+            atomic_write(self._scale_path(path), json.dumps(scale, indent=2))
+            atomic_write(path, encode_picture('.png', levels))
+
+    def _range(self, values, score):
+        low, high = float(values.min()), float(values.max())
+        scale = natural_range(score, len(self.settings.classes))
+        # Rounding may leave the range by a hair; real values outside it
+        # mean that it is not the range of this map.
+        slack = 1e-4
+        if scale and scale[0] - slack <= low and high <= scale[1] + slack:
+            return scale
+        return low, high
+
+
+class TiffWriter(MapWriter):
+    """A 32-bit float TIFF a map."""
+
+    format, suffix = 'tiff', '.tiff'
+
+    def encode(self, result, score):
+        return encode_picture('.tiff', result.map(score).astype(np.float32))
+
+
+class Hdf5Writer(Writer):
+    """The layout the SegmentMeIfYouCan benchmark evaluates.
+
+    ``anomaly_p/<method>/<dataset>/<frame>.hdf5`` with one float16 dataset
+    ``value``, gzip level 9, as ``Evaluation.save_output`` of
+    github.com/SegmentMeIfYouCan/road-anomaly-benchmark writes it
+    (``road_anomaly_benchmark/evaluation.py`` and ``datasets/dataset_io.py``):
+    use the output folder as its ``DIR_OUTPUTS``. A benchmark method is one
+    map, hence ``<method>_<score>``. Frames are flat there, without folders
+    or Cityscapes' ``_leftImg8bit``.
+    """
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        try:
+            import h5py  # noqa: F401
+        except ImportError as error:
+            raise ImportError("The format 'hdf5' needs the package h5py: "
+                              'pip install h5py.') from error
+        self._names = {}
+
+    def path(self, name, score):
+        frame = PurePosixPath(name).name
+        if frame.endswith('_leftImg8bit'):
+            frame = frame[:-len('_leftImg8bit')]
+        if self._names.setdefault(frame, name) != name:
+            raise ValueError(
+                f'{name!r} and {self._names[frame]!r} are the same frame in '
+                "the flat HDF5 layout of the benchmark: export each folder "
+                'to its own `dataset`.')
+        method = f'{slug(self.settings.method)}_{slug(score)}'
+        return (self.folder / 'anomaly_p' / method / self.settings.dataset /
+                f'{frame}.hdf5')
+
+    def paths(self, name):
+        return [self.path(name, score) for score in self.settings.scores]
+
+    def save(self, result):
+        import h5py
+        for score in self.settings.scores:
+            buffer = io.BytesIO()
+            with h5py.File(buffer, 'w') as file:
+                file.create_dataset(
+                    'value', data=result.map(score).astype(np.float16),
+                    compression=9)
+            atomic_write(self.path(result.name, score), buffer.getvalue())

@@ -1,0 +1,82 @@
+"""What all writers share: names of files, and when they may be written."""
+from pathlib import Path
+
+from abnn_mmseg.export.result import MapResult
+from abnn_mmseg.export.writers.settings import WriterSettings, slug
+from abnn_mmseg.utils import atomic_write
+
+
+class Writer:
+    """Writes results, one at a time, from any thread.
+
+    A subclass says which files an image has (:meth:`paths`) and makes them
+    (:meth:`save`). As files appear whole or not at all, an image is complete
+    when they all exist.
+
+    Args:
+        settings: See :class:`WriterSettings`.
+    """
+
+    def __init__(self, settings: WriterSettings) -> None:
+        self.settings = settings
+        self.folder = Path(settings.folder)
+
+    def paths(self, name: str) -> list[Path]:
+        """All files of one image."""
+        raise NotImplementedError
+
+    def save(self, result: MapResult) -> None:
+        """Write all files of one image."""
+        raise NotImplementedError
+
+    def complete(self, name: str) -> bool:
+        """Whether there is nothing left to write for an image."""
+        return all(path.exists() for path in self.paths(name))
+
+    def write(self, result: MapResult) -> None:
+        """Write one image, unless it is there and the user resumes."""
+        if self.settings.resume and self.complete(result.name):
+            return
+        self.refuse_existing(result.name)
+        self.save(result)
+
+    def refuse_existing(self, name: str) -> None:
+        """Stop if an image has files and nobody said what to do with them."""
+        if not self.settings.overwrite and not self.settings.resume:
+            for path in self.paths(name):
+                refuse_existing(path)
+
+    def close(self) -> None:
+        """Finish what concerns the whole set."""
+
+
+class MapWriter(Writer):
+    """One file a map: ``<folder>/<format>/<map>/<name><suffix>``."""
+
+    format: str
+    suffix: str
+
+    def path(self, name: str, score: str) -> Path:
+        """The file of one map."""
+        # Not `with_suffix`: a stem may hold dots.
+        return self.folder / self.format / slug(score) / f'{name}{self.suffix}'
+
+    def paths(self, name):
+        return [self.path(name, score) for score in self.settings.scores]
+
+    def save(self, result):
+        for score in self.settings.scores:
+            atomic_write(
+                self.path(result.name, score), self.encode(result, score))
+
+    def encode(self, result: MapResult, score: str) -> bytes:
+        """The content of the file."""
+        raise NotImplementedError
+
+
+def refuse_existing(path: Path) -> None:
+    """Stop before a file of an earlier run would be replaced."""
+    if path.exists():
+        raise FileExistsError(
+            f'{str(path)!r} exists. Add --overwrite to replace it, --resume '
+            'to keep what is complete, or choose another folder.')

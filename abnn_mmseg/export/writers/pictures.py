@@ -1,0 +1,84 @@
+"""Maps and predictions to look at: heat map, overlay, mask, palette PNG."""
+import io
+
+import cv2
+import numpy as np
+from PIL import Image
+
+from abnn_mmseg.export.writers.arrays import encode_picture
+from abnn_mmseg.export.writers.base import MapWriter, Writer
+from abnn_mmseg.utils import atomic_write
+from abnn_mmseg.utils.colours import (
+    byte_ids,
+    colourise,
+    palette_table,
+    with_colour_bar,
+)
+
+
+class HeatmapWriter(MapWriter):
+    """A map in colours on a scale that is fixed across the set."""
+
+    format, suffix = 'heatmap', '.png'
+
+    def encode(self, result, score):
+        scale = self.settings.picture_range(score)
+        colormap = self.settings.colormap
+        picture = self.compose(
+            result, colourise(result.map(score), scale, colormap))
+        picture = with_colour_bar(picture, scale, score, colormap)
+        return encode_picture('.png', picture[..., ::-1])
+
+    def compose(self, result, heat: np.ndarray) -> np.ndarray:
+        """The picture beside the colour bar."""
+        return heat
+
+
+class OverlayWriter(HeatmapWriter):
+    """The heat map over the image in grey, so that colour means the map."""
+
+    format = 'overlay'
+
+    def compose(self, result, heat):
+        if result.image is None:
+            raise ValueError(f'{result.name!r} comes without its image, '
+                             "which an overlay needs: use 'heatmap'.")
+        grey = cv2.cvtColor(result.image, cv2.COLOR_RGB2GRAY)
+        grey = cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB)
+        opacity = self.settings.opacity
+        return cv2.addWeighted(heat, opacity, grey, 1 - opacity, 0)
+
+
+class MaskWriter(MapWriter):
+    """A black and white PNG a map: white where it reaches its threshold."""
+
+    format, suffix = 'mask', '.png'
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        for score in settings.scores:
+            if settings.given_threshold(score) is None:
+                raise ValueError(
+                    f"The format 'mask' needs a threshold of {score!r}: "
+                    'store one with the members by `tools/members.py '
+                    'threshold`, or give --threshold.')
+
+    def encode(self, result, score):
+        mask = result.map(score) >= self.settings.given_threshold(score)
+        return encode_picture('.png', mask.astype(np.uint8) * 255)
+
+
+class PredictionWriter(Writer):
+    """An indexed PNG: pixels are class ids, shown in the palette."""
+
+    def paths(self, name):
+        return [self.folder / 'prediction' / f'{name}.png']
+
+    def save(self, result):
+        settings = self.settings
+        picture = Image.fromarray(byte_ids(result.prediction, result.name))
+        picture.putpalette(
+            palette_table(settings.palette, len(settings.classes)).tobytes())
+        buffer = io.BytesIO()
+        picture.save(buffer, 'PNG')
+        atomic_write(self.paths(result.name)[0], buffer.getvalue())

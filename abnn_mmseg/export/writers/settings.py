@@ -1,0 +1,130 @@
+"""The settings all writers share, checked once."""
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional, Union
+
+from abnn_mmseg.uncertainty import score_range
+
+Range = tuple[float, float]
+
+
+def slug(text: str) -> str:
+    """A map's name as a file name: ``'base: msp'`` gives ``'base-msp'``."""
+    return re.sub(r'[^\w.+]+', '-', text).strip('-.') or 'map'
+
+
+def natural_range(score: str, num_classes: int) -> Optional[Range]:
+    """Lowest and highest value a score can take, if there is such a range.
+
+    Args:
+        score: Name of the map. What stands before a colon names a model and
+            is ignored: ``'base: msp'`` has the range of ``'msp'``.
+        num_classes: C; below 2 no range is known.
+    """
+    if num_classes < 2:
+        return None
+    return score_range(score.rsplit(':', 1)[-1].strip(), num_classes)
+
+
+@dataclass(frozen=True)
+class WriterSettings:
+    """What to write, where, and what to do with files that exist.
+
+    Args:
+        folder: Output folder.
+        scores: Names of the maps to write; the first one leads.
+        classes: Class names, in the order of the ids.
+        palette: One RGB triple a class.
+        scale: Lowest and highest value of the colours of pictures: one pair
+            for all scores or a dict of pairs by score. By default the range
+            the score can take, so that pictures of a set compare.
+        threshold: From this value on a pixel counts as anomalous: one number
+            for all scores or a dict by score. Defaults to the middle of the
+            range.
+        dtype: ``'float32'`` or ``'float16'``, for npy and npz.
+        colormap: ``'inferno'``, ``'magma'`` or ``'viridis'``.
+        opacity: Weight of the map over the image in overlays.
+        method: Name of the method in the benchmark's HDF5 layout.
+        dataset: Name of the dataset in the benchmark's HDF5 layout.
+        title: Heading of the page.
+        metrics: Rows of a table shown on the page, one dict a row.
+        max_side: Longest side, in pixels, of what the page shows.
+        overwrite: Replace files that exist.
+        resume: Skip what is complete.
+        rank: Number of this process. Only rank 0 joins what the processes
+            wrote into the ranking and the page, in ``close()``: call that
+            after all others have closed.
+    """
+    folder: Union[str, Path]
+    scores: Sequence[str]
+    classes: Sequence[str] = ()
+    palette: Sequence[Sequence[int]] = ()
+    scale: Union[None, Range, Mapping[str, Range]] = None
+    threshold: Union[None, float, Mapping[str, float]] = None
+    dtype: str = 'float32'
+    colormap: str = 'inferno'
+    opacity: float = 0.5
+    method: str = 'ABNN'
+    dataset: str = 'AnomalyTrack-all'
+    title: str = 'Uncertainty maps'
+    metrics: Optional[Sequence[Mapping[str, Any]]] = None
+    max_side: int = 1024
+    overwrite: bool = False
+    resume: bool = False
+    rank: int = 0
+
+    def __post_init__(self):
+        object.__setattr__(self, 'folder', Path(self.folder))
+        if isinstance(self.scores, str) or not self.scores:
+            raise ValueError(f'scores={self.scores!r} must be a list of map '
+                             "names, such as ['entropy'].")
+        names = [slug(score) for score in self.scores]
+        if len(set(names)) < len(names):
+            raise ValueError(f'scores={list(self.scores)} would share files: '
+                             f'their folders are {names}.')
+        if self.dtype not in ('float16', 'float32'):
+            raise ValueError(f'dtype={self.dtype!r} must be float16 or '
+                             'float32.')
+        if self.overwrite and self.resume:
+            raise ValueError('Choose one of --overwrite (write all again) '
+                             'and --resume (skip what is complete).')
+
+    def given_scale(self, score: str) -> Optional[Range]:
+        """The user's range for the colours of a score, if there is one."""
+        scale = self.scale
+        scale = scale.get(score) if isinstance(scale, Mapping) else scale
+        if scale is None:
+            return None
+        low, high = map(float, scale)
+        if not low < high:
+            raise ValueError(f'scale={scale} of {score!r}: the first number '
+                             'must be below the second.')
+        return low, high
+
+    def picture_range(self, score: str) -> Range:
+        """The fixed range of the colours of a score."""
+        scale = self.given_scale(score) or natural_range(
+            score, len(self.classes))
+        if scale is None:
+            raise ValueError(
+                f'{score!r} has no natural range for {len(self.classes)} '
+                'classes, and pictures of a set compare only on a fixed one: '
+                'give it with --scale LOW HIGH.')
+        return scale
+
+    def given_threshold(self, score: str) -> Optional[float]:
+        """The user's threshold of a score, if there is one."""
+        threshold = self.threshold
+        if isinstance(threshold, Mapping):
+            threshold = threshold.get(score)
+        return None if threshold is None else float(threshold)
+
+    def threshold_of(self, score: str) -> Optional[float]:
+        """The threshold given, or the middle of the range, or None."""
+        threshold = self.given_threshold(score)
+        scale = natural_range(score, len(self.classes))
+        if threshold is None and scale is not None:
+            return sum(scale) / 2
+        return threshold

@@ -1,0 +1,75 @@
+"""Write in threads while the network works on the next image."""
+from collections.abc import Sequence
+from threading import BoundedSemaphore
+from typing import Optional
+
+from abnn_mmseg.export.result import MapResult
+from abnn_mmseg.export.writers.base import Writer
+from abnn_mmseg.utils.threads import background_pool
+
+
+class ThreadedWriter:
+    """Hands results to writers in a few threads.
+
+    Encoding and file access release Python's lock, so they overlap with
+    inference. At most ``queue`` results wait; then :meth:`write` blocks,
+    so that a slow disk cannot fill the memory. The first error of a thread
+    is raised by the next call, in the caller's thread.
+
+    Args:
+        writers: See :func:`build_writers`.
+        workers: Number of threads.
+        queue: Number of results that may wait.
+    """
+
+    def __init__(self, writers: Sequence[Writer], workers: int = 2,
+                 queue: int = 8) -> None:
+        self.writers = list(writers)
+        self._slots = BoundedSemaphore(workers + queue)
+        self._pool = background_pool(workers, 'map-writer')
+        self._error: Optional[Exception] = None
+
+    def complete(self, name: str) -> bool:
+        """Whether no writer has anything left to do for an image."""
+        return all(writer.complete(name) for writer in self.writers)
+
+    def write(self, result: MapResult) -> None:
+        """Queue one result; raises what went wrong with earlier ones."""
+        self._raise_error()
+        self._slots.acquire()
+        self._pool.submit(self._work, result)
+
+    def _work(self, result):
+        try:
+            if self._error is None:
+                for writer in self.writers:
+                    writer.write(result)
+        except Exception as error:
+            self._error = self._error or error
+        finally:
+            self._slots.release()
+
+    def _raise_error(self):
+        if self._error is not None:
+            raise self._error
+
+    def wait(self) -> None:
+        """Until all that was queued is on disk; raise what went wrong."""
+        self._pool.shutdown(wait=True)
+        self._raise_error()
+
+    def close(self) -> None:
+        """Wait for the threads, finish ranking and page, raise errors."""
+        self.wait()
+        for writer in self.writers:
+            writer.close()
+
+    def __enter__(self) -> 'ThreadedWriter':
+        return self
+
+    def __exit__(self, kind, error, trace) -> None:
+        if error is None:
+            self.close()
+        else:
+            # The caller's error is the one to see; what is queued is kept.
+            self._pool.shutdown(wait=True)

@@ -1,0 +1,1 @@
+"""Member files: read, write, verify, exchange, and what is fitted to them."""

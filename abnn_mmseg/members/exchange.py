@@ -1,0 +1,80 @@
+"""Members into ordinary checkpoints, and back; and their average."""
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Union
+
+import torch
+from torch import Tensor, nn
+
+from abnn_mmseg.members.files import fingerprint, norm_state
+from abnn_mmseg.utils.checkpoints import read_checkpoint, read_state_dict
+from abnn_mmseg.utils.files import atomic_path
+
+
+def average(members: Sequence[dict]) -> dict:
+    """One member whose tensors are the mean of all: their centre."""
+    check_alike(members)
+    states: list[dict[str, Tensor]] = [m['state'] for m in members]
+    mean = {
+        key: torch.stack([s[key].double() for s in states]).mean(0).to(
+            states[0][key].dtype)
+        for key in states[0]
+    }
+    shared = {
+        key: members[0]['meta'].get(key)
+        for key in ('alpha', 'scope')
+        if len({str(m['meta'].get(key)) for m in members}) == 1
+    }
+    return dict(state=mean, meta=dict(shared, average_of=len(states)))
+
+
+def check_alike(members: Sequence[dict]) -> None:
+    """Raise unless all members belong to one base and one architecture."""
+    first = members[0]
+    for member in members[1:]:
+        if member['fingerprint'] != first['fingerprint']:
+            raise ValueError(
+                f'{member["path"]} belongs to another base '
+                f'({member["fingerprint"]}) than {first["path"]} '
+                f'({first["fingerprint"]}); give members of one base only.')
+        shapes = [{k: v.shape for k, v in m['state'].items()}
+                  for m in (first, member)]
+        if shapes[0] != shapes[1]:
+            raise ValueError(
+                f'{member["path"]} has other norm layers than '
+                f'{first["path"]}; give members of one config only.')
+
+
+def export_full(base: Union[str, Path], member: dict,
+                path: Union[str, Path]) -> None:
+    """A standard mmseg checkpoint: the base with the member's norms.
+
+    Class names and whatever else the base's ``meta`` holds stay; the
+    member's own goes to ``meta['member']``.
+    """
+    content = read_checkpoint(base)
+    meta = dict(content.get('meta') or {}) if 'state_dict' in content else {}
+    meta['member'] = member['meta']
+    state = {**read_state_dict(base), **member['state']}
+    with atomic_path(path) as temporary:
+        torch.save(dict(state_dict=state, meta=meta), temporary)
+
+
+def import_full(model: nn.Module, path: Union[str, Path]) -> dict:
+    """The member in a full checkpoint of the base that ``model`` has."""
+    state = read_state_dict(path)
+    own = model.state_dict()
+    norms = norm_state(model)
+    shared = [k for k in own if k not in norms and not k.endswith('.eta')]
+    other = [
+        k for k in shared
+        if k not in state or not torch.equal(state[k], own[k].cpu())
+    ]
+    if other:
+        raise ValueError(
+            f'{path} belongs to another base (weights of {fingerprint(model)}'
+            f' differ, first {other[0]}); give the base it was trained from.')
+    known = read_checkpoint(path).get('meta') or {}
+    return dict(
+        state={k: state[k] for k in norms},
+        meta=dict(known.get('member') or {}, imported_from=Path(path).name))

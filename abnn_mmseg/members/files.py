@@ -1,0 +1,186 @@
+"""Member files: what fine-tuning changed, and which base it belongs to.
+
+A file holds one member or several. It is a plain dict of tensors and
+builtins, read with ``weights_only=True``::
+
+    dict(format='abnn_mmseg.members', version=1, fingerprint='9f86d0...',
+         members=[dict(state={'backbone.bn1.weight': ...}, meta={...})])
+"""
+import hashlib
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Union
+
+import torch
+from torch import Tensor, nn
+
+from abnn_mmseg.models.bnl import bayesian_layers
+from abnn_mmseg.models.segmentor import BayesianSegmentor
+from abnn_mmseg.utils.checkpoints import (
+    check_weights,
+    is_plain_tensor,
+    read_checkpoint,
+    read_state_dict,
+)
+from abnn_mmseg.utils.files import atomic_write
+
+FORMAT = 'abnn_mmseg.members'
+VERSION = 1
+
+
+def fingerprint(model: nn.Module) -> str:
+    """A digest of all weights that members share, i.e. all but the norms."""
+    norms = tuple(f'{name}.' for name in bayesian_layers(model))
+    digest = hashlib.sha256()
+    for name, value in sorted(model.state_dict().items()):
+        if not name.startswith(norms) and not name.endswith('.eta'):
+            digest.update(name.encode())
+            digest.update(value.detach().cpu().contiguous().view(
+                torch.uint8).numpy().tobytes() if value.dim() else
+                          str(value.item()).encode())
+    return digest.hexdigest()[:16]
+
+
+def norm_state(model: nn.Module) -> dict[str, Tensor]:
+    """A copy of the norms' tensors by their state-dict names."""
+    return {
+        f'{name}.{key}': value.detach().cpu().clone()
+        for name, layer in bayesian_layers(model).items()
+        for key, value in layer.state_dict().items()
+    }
+
+
+def save_members(path: Union[str, Path], members: Sequence[dict],
+                 base: str) -> None:
+    """Write members of the base with that fingerprint into one file."""
+    content = io.BytesIO()
+    # Not to a file: torch would put its temporary name into the content.
+    torch.save(
+        dict(
+            format=FORMAT,
+            version=VERSION,
+            fingerprint=base,
+            members=list(members)), content)
+    atomic_write(path, content.getvalue())
+
+
+def load_base(model: nn.Module, path: Union[str, Path]) -> None:
+    """Load a trained network, all of it; nothing is changed on a mismatch."""
+    state, own = read_state_dict(path), model.state_dict()
+    missing = [k for k in own if k not in state and not k.endswith('.eta')]
+    other = [k for k in own if k in state and own[k].shape != state[k].shape]
+    if missing or other:
+        example = (f'{missing[0]} is missing' if missing else
+                   f'{other[0]} has shape {tuple(state[other[0]].shape)} '
+                   f'instead of {tuple(own[other[0]].shape)}')
+        raise ValueError(
+            f'{path} does not fit the model: {len(missing) + len(other)} of '
+            f'{len(own)} tensors do not match, e.g. {example}; check '
+            'num_classes, the backbone and the heads of the config.')
+    state = {k: state[k] for k in own if k in state}
+    check_weights(state, str(path))
+    model.load_state_dict(state, strict=False)
+
+
+def is_member_file(path: Union[str, Path]) -> bool:
+    """Whether a file is one of ours; False for any other checkpoint."""
+    return read_checkpoint(path, mmap=True).get('format') == FORMAT
+
+
+def read_members(paths: Union[str, Path, Sequence]) -> list[dict]:
+    """Members of one or several files, each with its base's fingerprint."""
+    if isinstance(paths, (str, Path)):
+        paths = [paths]
+    members: list[dict] = []
+    for path in paths:
+        content = read_checkpoint(path)
+        if content.get('format') != FORMAT:
+            raise ValueError(f'{path} is not a member file; give the files '
+                             'that tools/train.py wrote for an ABNN config.')
+        if content.get('version') != VERSION:
+            raise ValueError(
+                f'{path} has version {content.get("version")} of the member '
+                f'format, this package reads {VERSION}; train again or '
+                'install the matching abnn-mmseg.')
+        if not _is_whole(content):
+            raise ValueError(f'{path} is a member file, but no whole member '
+                             'is in it; copy it again, or train again.')
+        members += [
+            dict(member, fingerprint=content['fingerprint'], path=str(path))
+            for member in content['members']
+        ]
+    return members
+
+
+def _is_whole(content: dict) -> bool:
+    """Whether a file's content is what :func:`save_members` writes."""
+    members = content.get('members')
+    return isinstance(content.get('fingerprint'), str) and isinstance(
+        members, list) and len(members) > 0 and all(
+            isinstance(member, dict) and isinstance(member.get('meta'), dict)
+            and isinstance(member.get('state'), dict) and all(
+                isinstance(key, str) and is_plain_tensor(value)
+                for key, value in member['state'].items())
+            for member in members)
+
+
+def load_members(model: BayesianSegmentor,
+                 paths: Union[str, Path, Sequence]) -> None:
+    """Give a segmentor's posterior its members, or refuse with a sentence.
+
+    Nothing is changed unless all of them fit.
+    """
+    members = read_members(paths)
+    check_members(model, members)
+    posterior = model.posterior
+    posterior.set_members([member['state'] for member in members])
+    noise = posterior.noise_settings
+    posterior.temperatures = stored(members, 'temperatures', noise)
+    posterior.thresholds = stored(members, 'thresholds', noise)
+
+
+def stored(members: Sequence[dict], key: str, noise: str) -> dict:
+    """What :func:`store` wrote for exactly these members and this noise."""
+    known = [m['meta'].get(key) or {} for m in members]
+    if any(k != known[0] for k in known) or (
+            known[0].get('members') != len(members)
+            or known[0].get('noise') != noise):
+        return {}
+    return {k: v for k, v in known[0].items() if k not in ('members', 'noise')}
+
+
+def store(path: Union[str, Path], key: str, values: dict,
+          noise: str) -> None:
+    """Write numbers of all members of a file into it, beside the tensors.
+
+    ``noise`` are the ``noise_settings`` of the posterior they hold for.
+    """
+    members = read_members(path)
+    content = {**values, 'members': len(members), 'noise': noise}
+    save_members(path, [
+        dict(state=m['state'], meta={**m['meta'], key: content})
+        for m in members
+    ], members[0]['fingerprint'])
+
+
+def check_members(model: nn.Module, members: Sequence[dict]) -> None:
+    """Raise unless every member belongs to this very base."""
+    own = norm_state(model)
+    base = fingerprint(model)
+    for member in members:
+        path, state = member['path'], member['state']
+        strange = sorted(set(state) ^ set(own))
+        strange += [k for k in own if k in state
+                    and own[k].shape != state[k].shape]
+        if strange:
+            raise ValueError(
+                f'{path} is a member of another architecture: {len(strange)} '
+                f'norm tensors differ, such as {strange[0]}; use the config '
+                'it was trained with.')
+        if member['fingerprint'] != base:
+            raise ValueError(
+                f'{path} belongs to another base (weights '
+                f'{member["fingerprint"]}, loaded are {base}); load the '
+                'checkpoint it was fine-tuned from.')
+        check_weights(state, path)

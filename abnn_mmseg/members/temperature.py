@@ -1,0 +1,94 @@
+"""Fit the temperature of a posterior on validation images; keep it."""
+from typing import Optional
+
+import torch
+from mmengine.config import Config
+from mmengine.dataset import pseudo_collate
+from mmseg.registry import DATASETS
+from torch import Tensor
+
+from abnn_mmseg.engine.test_sets import part_of
+from abnn_mmseg.evaluation.fields import IGNORE, class_labels, class_logits
+from abnn_mmseg.models.segmentor import PREDICTIONS, BayesianSegmentor
+from abnn_mmseg.uncertainty.temperature import (
+    fit_temperature,
+    negative_log_likelihood,
+)
+from abnn_mmseg.utils.console import progress
+
+# Enough for two digits of T, little enough for any machine.
+PIXELS = 2**20
+
+
+def fit_on(cfg: Config, model: BayesianSegmentor,
+           images: Optional[int] = None) -> list[dict]:
+    """Temperatures of a segmentor on ``val_dataloader`` of its config.
+
+    Args:
+        cfg (Config): For its validation dataset.
+        model (BayesianSegmentor): Of :func:`build_segmentor`.
+        images (int, optional): Use so many, evenly spread. Defaults to all.
+
+    Returns:
+        list[dict]: For each ``prediction``: it, ``temperature``, and the NLL
+        on these pixels ``before`` and ``after``.
+    """
+    model.temperature = 1.
+    dataset = DATASETS.build(part_of(cfg, 'val_dataloader').dataset)
+    chosen = spread(len(dataset), images)
+    stride = max(1, len(chosen) * _pixels(dataset) // PIXELS)
+    found: dict[str, list[tuple[Tensor, Tensor]]] = {
+        name: [] for name in PREDICTIONS}
+    for i in progress(chosen, 'Temperature', len(chosen)):
+        pixels = _log_probabilities(model, dataset[i])
+        for name, (log_probability, labels) in pixels.items():
+            found[name].append((log_probability[::stride], labels[::stride]))
+    rows = []
+    for name, parts in found.items():
+        log_probability, labels = (torch.cat(p) for p in zip(*parts))
+        value = fit_temperature(log_probability, labels)
+        rows.append(dict(
+            prediction=name, temperature=value,
+            before=negative_log_likelihood(log_probability, labels),
+            after=negative_log_likelihood(log_probability, labels, value)))
+    return rows
+
+
+def spread(count: int, wanted: Optional[int]) -> list[int]:
+    """``wanted`` of ``count`` numbers, evenly spread; None: all."""
+    if wanted is None or wanted >= count:
+        return list(range(count))
+    if wanted < 1:
+        raise ValueError(f'{wanted} images are too few; ask for at least 1.')
+    return [(2 * i + 1) * count // (2 * wanted) for i in range(wanted)]
+
+
+def _pixels(dataset) -> int:
+    return dataset[0]['inputs'][0].numel()
+
+
+@torch.no_grad()
+def _log_probabilities(model: BayesianSegmentor, item: dict
+                       ) -> dict[str, tuple[Tensor, Tensor]]:
+    """Labelled pixels ``[N, C]`` and their labels, for each prediction."""
+    data = model.data_preprocessor(pseudo_collate([item]), False)
+    inputs, samples = data['inputs'], data['data_samples']
+    metas = [sample.metainfo for sample in samples]
+    draws = model.draw_statistics(inputs, metas)
+    found = {}
+    for name in PREDICTIONS:
+        centres = draws
+        if name == 'centre':
+            centres = model.centre_statistics(inputs, metas)
+        model.conclude(inputs, samples, draws, centres)
+        found[name] = labelled_pixels(samples[0])
+    return found
+
+
+def labelled_pixels(sample) -> tuple[Tensor, Tensor]:
+    """Log-probabilities ``[N, C]`` and classes of the pixels that have one."""
+    fields = sample.to_dict()
+    logits = class_logits(fields)
+    labels = class_labels(fields)
+    known = labels != IGNORE
+    return logits[:, known].log_softmax(0).t(), labels[known]

@@ -1,0 +1,116 @@
+"""The plain module of a graph answers what the segmentor does."""
+import pytest
+import torch
+from torch import nn
+from toys import bayesian_config, build
+
+from abnn_mmseg.deploy.segmentor import DeployedSegmentor
+from abnn_mmseg.models.bnl import Network
+from abnn_mmseg.models.convert import convert_norms
+
+PREPROCESSOR = dict(
+    type='SegDataPreProcessor', mean=[120., 110., 100.], std=[50., 60., 70.],
+    bgr_to_rgb=True)
+
+
+def model_of(posterior=None, norm=None, members=0, **segmentor):
+    model = build(bayesian_config(
+        norm, posterior=posterior, data_preprocessor=PREPROCESSOR,
+        **segmentor))
+    generator = torch.Generator().manual_seed(1)
+    model.posterior.set_members([{
+        f'{name}.weight': layer.weight.detach() * (
+            0.8 + 0.4 * torch.rand(layer.weight.shape, generator=generator))
+        for name, layer in model.posterior.layers.items()
+    } for _ in range(members)])
+    return model
+
+
+def image_of(size=(40, 56)):
+    return torch.randint(0, 256, (1, *size, 3), dtype=torch.uint8)
+
+
+@torch.no_grad()
+def assert_same(model, **options):
+    """On another image than the one that the module was made with."""
+    deployed = DeployedSegmentor(model, image_of(), **options)
+    image = image_of((33, 64))
+    probability, *maps = deployed(image)
+    data = dict(inputs=[image[0].permute(2, 0, 1)])
+    sample, = model.predict(model.data_preprocessor(data)['inputs'])
+    torch.testing.assert_close(
+        probability[0], sample.seg_logits.data.softmax(0), atol=1e-5, rtol=0)
+    for name, map_ in zip(model.scores, maps):
+        torch.testing.assert_close(
+            map_, sample.uncertainty.get(name), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize('scope', ['all', 'decode_head', 'late'])
+@pytest.mark.parametrize('draws_per_pass', [None, 1, 3])
+def test_any_scope_in_any_chunks(scope, draws_per_pass):
+    assert_same(model_of(dict(scope=scope)), draws_per_pass=draws_per_pass)
+
+
+def test_members_their_centre_and_a_temperature():
+    assert_same(model_of(members=2))
+    assert_same(model_of(members=2, prediction='centre', temperature=1.5))
+
+
+def test_a_head_that_scores_masks(monkeypatch):
+    model = model_of()
+    monkeypatch.setattr(model, '_scores_masks', lambda: True)
+    assert_same(model)
+
+
+def test_a_norm_that_does_not_fold():
+    assert_same(model_of(norm=dict(type='GN', num_groups=2)))
+
+
+class LayerNorm2d(nn.LayerNorm):
+    """As in mmpretrain: a norm with a forward of its own."""
+
+    def forward(self, x):
+        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+def test_every_row_gets_its_network_in_a_norm_of_its_own_kind():
+    layer = nn.Sequential(LayerNorm2d(6))
+    convert_norms(layer)
+    scale, shift, x = torch.randn(2, 6), torch.randn(2, 6), torch.randn(
+        2, 6, 4, 5)
+    layer[0].network = Network(scale, shift)
+    y = layer(x)
+    for i in range(2):
+        layer[0].network = Network(scale[i], shift[i])
+        torch.testing.assert_close(y[i:i + 1], layer(x[i:i + 1]))
+
+
+def test_the_original_network():
+    assert_same(model_of(dict(alpha=0.)))
+
+
+@torch.no_grad()
+def test_what_comes_before_the_noise_sees_one_row():
+    model = model_of(dict(scope='late'))
+    image = image_of()
+    deployed = DeployedSegmentor(model, image)
+    rows = {}
+    for name in ('backbone.conv1', 'decode_head.sep_bottleneck.1'):
+        model.get_submodule(name).register_forward_hook(
+            lambda module, args, output, name=name: rows.setdefault(
+                name, []).append(len(args[0])))
+    deployed(image)
+    assert rows == {'backbone.conv1': [1], 'decode_head.sep_bottleneck.1': [4]}
+
+
+def test_what_a_graph_cannot_hold_is_refused():
+    for model, word in (
+            (model_of(dict(noise='element')), "noise='channel'"),
+            (model_of(resolution='decoder'), "resolution='full'"),
+            (model_of(dict(views=dict(scales=(0.5, )))), 'views=None'),
+            (build(dict(bayesian_config(), posterior=dict(
+                type='TTAPosterior'))), 'views=None'),
+            (build(dict(bayesian_config(), posterior=dict(
+                type='DropoutPosterior'))), 'DropoutPosterior')):
+        with pytest.raises(ValueError, match=word):
+            DeployedSegmentor(model, image_of())

@@ -1,0 +1,280 @@
+"""The page works from disk in a real browser, and shows the real numbers."""
+import json
+import re
+import shutil
+
+import cv2
+import numpy as np
+import pytest
+
+from abnn_mmseg.export.gallery import GalleryWriter, write_gallery
+from abnn_mmseg.export.result import MapResult
+from abnn_mmseg.export.writers import WriterSettings
+
+CLASSES = ['road', 'car', 'sky & <b>clouds</b>']
+PALETTE = [[128, 64, 128], [0, 0, 142], [70, 130, 180]]
+NAMES = ['town/0#1 50%', 'town/1', 'town/2', 'other/3', 'other/4']
+FLAGS = ('--headless', '--no-sandbox', '--disable-gpu', '--disable-quic',
+         '--no-first-run', '--disable-background-networking',
+         '--disable-component-update', '--disable-sync',
+         '--window-size=1300,900')
+
+
+def make_result(index, size=(60, 100)):
+    """A smooth map that grows with the index, and an anomaly in it."""
+    rng = np.random.default_rng(index)
+    noise = cv2.resize(rng.uniform(0, 1, (4, 6)).astype(np.float32),
+                       size[::-1])
+    anomaly = np.zeros(size, np.uint8)
+    anomaly[20:40, 30:60] = 1
+    anomaly[-5:] = 255
+    truth = rng.integers(0, 3, size).astype(np.uint8)
+    truth[anomaly > 0] = 255
+    entropy = 0.1 * index + 0.3 * noise + 0.3 * (anomaly == 1)
+    return MapResult(
+        NAMES[index], prediction=rng.integers(0, 3, size),
+        maps={'entropy': entropy.astype(np.float32), 'base: <msp>': noise},
+        image=rng.integers(0, 256, (*size, 3), dtype=np.uint8),
+        ground_truth=truth, anomaly=anomaly)
+
+
+@pytest.fixture(scope='module')
+def page(tmp_path_factory):
+    return write_gallery(
+        tmp_path_factory.mktemp('page'), map(make_result, range(5)), CLASSES,
+        PALETTE, 'Maps </script> of a test',
+        metrics=[dict(model='base', AUROC=86.2), dict(
+            model='ABNN', AUROC=np.float32(91.5), ECE=float('nan'))])
+
+
+def page_data(path):
+    text = re.search('id="data">(.*?)</script>', path.read_text(), re.S)[1]
+    return json.loads(text)
+
+
+def test_every_image_has_its_files(page):
+    for item in page_data(page)['images']:
+        for path in ('images/{}.jpg', 'thumbs/image/{}.jpg', 'data/{}.js',
+                     'thumbs/prediction/{}.png', 'thumbs/map-entropy/{}.jpg'):
+            assert (page.parent / path.format(item['name'])).exists()
+
+
+def test_the_page_needs_no_network(page):
+    assert not re.search(r'(src|href)="?(https?:)?//', page.read_text())
+
+
+def test_resume_keeps_images_of_the_killed_run(tmp_path):
+    def writer(**settings):
+        return GalleryWriter(WriterSettings(
+            tmp_path, ['entropy'], CLASSES, PALETTE, **settings))
+
+    writer().write(make_result(0))
+    resumed = writer(resume=True)
+    assert resumed.complete(NAMES[0]) and not resumed.complete(NAMES[1])
+    resumed.write(make_result(1))
+    resumed.close()
+    images = page_data(tmp_path / 'gallery' / 'index.html')['images']
+    assert {item['name'] for item in images} == set(NAMES[:2])
+
+
+def test_large_images_are_shown_small_with_values_of_the_map(tmp_path):
+    result = make_result(0, (300, 500))
+    write_gallery(tmp_path, [result], CLASSES, PALETTE, max_side=100)
+    assert cv2.imread(str(
+        tmp_path / 'images' / f'{NAMES[0]}.jpg')).shape == (60, 100, 3)
+    text = (tmp_path / 'data' / f'{NAMES[0]}.js').read_text()
+    entry = json.loads(text[text.index(', {') + 2:-3])
+    assert (entry['height'], entry['width']) == (60, 100)
+    values = result.maps['entropy']
+    assert values.min() <= entry['maps']['entropy']['low']
+    assert entry['maps']['entropy']['high'] <= values.max()
+
+
+def test_images_truth_and_anomalies_are_optional(tmp_path):
+    result = make_result(0)
+    result.image = result.ground_truth = result.anomaly = None
+    write_gallery(tmp_path, [result], CLASSES, PALETTE)
+    assert not (tmp_path / 'images').exists()
+    item, = page_data(tmp_path / 'index.html')['images']
+    assert 'anomaly' not in item and not item['truth']
+
+
+def test_maps_of_one_score_share_the_scale(tmp_path):
+    result = make_result(0)
+    result.maps = {'msp': result.maps['entropy'],
+                   'base: msp': 0.5 * result.maps['entropy']}
+    write_gallery(tmp_path, [result], CLASSES, PALETTE)
+    first, second = page_data(tmp_path / 'index.html')['maps']
+    assert first['scale'] == second['scale'] and first['scale'][0] == 0
+
+
+@pytest.fixture(scope='module')
+def chromium(tmp_path_factory):
+    webdriver = pytest.importorskip('selenium.webdriver')
+    browser = shutil.which('chromium') or shutil.which('google-chrome')
+    driver = shutil.which('chromedriver')
+    if not browser or not driver:
+        pytest.skip('chromium and chromedriver are not installed')
+    options = webdriver.ChromeOptions()
+    options.binary_location = browser
+    for flag in FLAGS:
+        options.add_argument(flag)
+    options.add_argument(f'--user-data-dir={tmp_path_factory.mktemp("user")}')
+    options.set_capability('goog:loggingPrefs', {'browser': 'ALL'})
+    service = webdriver.ChromeService(driver)
+    window = webdriver.Chrome(options=options, service=service)
+    yield window
+    window.quit()
+
+
+class Page:
+    """What a person does with the page."""
+
+    def __init__(self, window, path):
+        self.window = window
+        window.get('about:blank')
+        window.get(path.as_uri())
+
+    def all(self, selector):
+        return self.window.find_elements('css selector', selector)
+
+    def text(self, selector):
+        return self.all(selector)[0].text
+
+    def wait(self, condition):
+        from selenium.webdriver.support.ui import WebDriverWait
+        return WebDriverWait(self.window, 10, 0.05).until(
+            lambda _: condition())
+
+    def open(self, name):
+        self.all(f'.card[title="{name}"]')[0].click()
+        self.wait(lambda: self.all('canvas.mask') and
+                  self.text('#name') == name)
+
+    def press(self, *keys):
+        from selenium.webdriver import ActionChains
+        ActionChains(self.window).send_keys(*keys).perform()
+
+    def mask_pixels(self):
+        """Coloured pixels of the mask, read from the canvas."""
+        return self.window.execute_script('''
+            const mask = document.querySelector('canvas.mask');
+            const pixels = mask.getContext('2d').getImageData(
+              0, 0, mask.width, mask.height).data;
+            return pixels.filter((value, i) => i % 4 === 3 && value).length;
+        ''')
+
+    def set_threshold(self, place):
+        self.window.execute_script('''
+            const slider = document.getElementById('threshold');
+            slider.value = arguments[0];
+            slider.dispatchEvent(new Event('input'));''', place)
+
+    def errors(self):
+        # Warnings are left out: reading the canvas, as tests do, causes one.
+        return [entry['message'] for entry in self.window.get_log('browser')
+                if entry['level'] == 'SEVERE']
+
+
+@pytest.fixture
+def shown(chromium, page):
+    shown = Page(chromium, page)
+    yield shown
+    assert shown.errors() == []
+
+
+def test_thumbnails_are_sorted_by_uncertainty_and_load(shown):
+    names = [card.get_attribute('title') for card in shown.all('.card')]
+    assert names == NAMES[::-1]
+    shown.wait(lambda: shown.window.execute_script(
+        'return [...document.querySelectorAll(".card img")]'
+        '.every(picture => picture.naturalWidth > 0)'))
+    shown.all('#order')[0].click()
+    names = [card.get_attribute('title') for card in shown.all('.card')]
+    assert names == NAMES
+
+
+def test_names_metrics_and_classes_are_shown_as_text(shown):
+    assert shown.text('#title') == 'Maps </script> of a test'
+    assert 'sky & <b>clouds</b>' in shown.text('#legend')
+    assert 'ABNN 91.5' in shown.text('#metrics')
+    assert 'base: <msp>' in shown.text('#sort-map')
+
+
+def test_the_filter_keeps_matching_names(shown):
+    shown.all('#filter')[0].send_keys('OTHER')
+    assert len(shown.all('.card')) == 2
+
+
+def test_a_click_opens_every_layer(shown):
+    shown.open(NAMES[0])
+    captions = [caption.text for caption in shown.all('figcaption b')]
+    assert captions == ['Image', 'Ground truth', 'Prediction', 'entropy',
+                        'base: <msp>']
+    shown.wait(lambda: shown.window.execute_script(
+        'return document.querySelector(".stage img").naturalWidth > 0'))
+
+
+def test_the_slider_recolours_the_mask(shown):
+    shown.open('town/1')
+    result = make_result(1)
+    low, high = 0, max(make_result(i).maps['entropy'].max() for i in range(5))
+    counts = []
+    for place in (100, 300, 500):
+        shown.set_threshold(place)
+        above = result.maps['entropy'] > low + (high - low) * place / 1000
+        marked = (above | (result.anomaly == 1)) & (result.anomaly < 255)
+        shown.wait(lambda marked=marked: abs(
+            shown.mask_pixels() - marked.sum()) <= 5)
+        counts.append(shown.mask_pixels())
+    assert len(set(counts)) == 3
+
+
+def test_arrows_change_the_image_and_escape_goes_back(shown):
+    from selenium.webdriver.common.keys import Keys
+    shown.open('other/4')
+    shown.press(Keys.ARROW_RIGHT)
+    shown.wait(lambda: shown.text('#name') == 'other/3')
+    shown.all('#threshold')[0].click()
+    shown.press(Keys.ARROW_LEFT)
+    shown.wait(lambda: shown.text('#name') == 'other/4')
+    shown.press(Keys.ESCAPE)
+    shown.wait(lambda: shown.all('#grid')[0].is_displayed())
+
+
+def test_the_cursor_reads_the_values_of_the_map(shown):
+    from selenium.webdriver import ActionChains
+    shown.open('town/2')
+    ActionChains(shown.window).move_to_element(
+        shown.all('.stage')[1]).perform()
+    text = shown.wait(lambda: 'entropy' in shown.text('#readout') and
+                      shown.text('#readout'))
+    x, y = map(int, re.search(r'x, y (\d+), (\d+)', text).groups())
+    result = make_result(2)
+    value = float(re.search(r'entropy ([\d.e-]+)', text)[1])
+    assert value == pytest.approx(result.maps['entropy'][y, x], abs=5e-4)
+    assert f'prediction {CLASSES[result.prediction[y, x]]}' in text
+    assert 'ground truth anomaly' in text
+
+
+def test_blending_shows_one_picture_whose_opacity_moves(shown):
+    shown.open('town/2')
+    shown.press('b')
+    assert len(shown.all('.stage')) == 1
+    shown.window.execute_script('''
+        const slider = document.getElementById('opacity');
+        slider.value = 25;
+        slider.dispatchEvent(new Event('input'));''')
+    layer, = shown.all('canvas.layer')
+    assert float(layer.value_of_css_property('opacity')) == 0.25
+
+
+def test_a_page_without_images_and_truth_opens(chromium, tmp_path):
+    result = make_result(1)
+    result.image = result.ground_truth = result.anomaly = None
+    shown = Page(chromium, write_gallery(
+        tmp_path, [result], CLASSES, PALETTE, threshold=0.2))
+    shown.open('town/1')
+    above = (result.maps['entropy'] > 0.2).sum()
+    assert abs(shown.mask_pixels() - above) <= 5
+    assert shown.errors() == []
