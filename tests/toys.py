@@ -63,13 +63,13 @@ def build(cfg: dict, seed: int = 0) -> torch.nn.Module:
 def naive_networks(plain, posterior):
     """K deep copies with perturbed gammas, members' tensors loaded."""
     eps = posterior.draw()
-    for m, member in enumerate(posterior.members or [{}]):
-        for draw in range(posterior.draws_per_member):
-            network = copy.deepcopy(plain)
-            network.load_state_dict(member, strict=False)
-            for name in posterior.in_scope:
-                layer = posterior.layers.get(name)
-                if layer is not None:
-                    factor = 1 + layer.alpha * eps[name][m, draw]
-                    network.get_submodule(name).weight.data *= factor
-            yield network
+    members = posterior.members or [{}]
+    for k in range(len(posterior)):
+        draw, m = divmod(k, len(members))
+        network = copy.deepcopy(plain)
+        network.load_state_dict(members[m], strict=False)
+        for name, alpha in posterior.alphas().items():
+            if name in posterior.layers:
+                factor = 1 + alpha * eps[name][m, draw]
+                network.get_submodule(name).weight.data *= factor
+        yield network

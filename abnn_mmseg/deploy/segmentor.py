@@ -48,7 +48,7 @@ class DeployedSegmentor(nn.Module):
         self.draws: Logits = self._one
         self.centres: Logits = self.draws
         posterior = model.posterior
-        if not posterior.is_model:
+        if isinstance(posterior, BNLPosterior) and not posterior.is_plain:
             rows = partial(
                 BankRows, posterior, forward=self._forward,
                 example=self.prepare(image),
@@ -56,6 +56,8 @@ class DeployedSegmentor(nn.Module):
             self.draws = self.centres = rows(bank=posterior.bank()).logits
             if model.prediction == 'centre':
                 self.centres = rows(bank=posterior.build(None)).logits
+        if model.prediction == 'base':
+            self.centres = self._one
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
         """From uint8 ``[1, H, W, 3]``, BGR as OpenCV reads it, to the mean
@@ -101,21 +103,14 @@ class DeployedSegmentor(nn.Module):
 def _check(model: BayesianSegmentor) -> None:
     """Refuse a model whose graph would answer something else."""
     posterior = model.posterior
-    if not (posterior.is_network or isinstance(posterior, BNLPosterior)):
+    if not (posterior.is_plain or isinstance(posterior, BNLPosterior)):
         raise ValueError(
             f'the networks of {type(posterior).__name__} are not constants '
             'that one graph can hold; export a BNLPosterior, or one network '
             'with DeterministicPosterior.')
-    if len(posterior.views) > 1:
-        raise ValueError(f'the {len(posterior.views)} views of '
-                         f'{type(posterior).__name__} are as many images; a '
-                         'graph takes one, so write views=None.')
-    if getattr(posterior, 'noise', 'channel') == 'element':
+    if posterior.noise == 'element':
         raise ValueError("noise='element' draws random numbers for every "
                          "pixel; a graph needs noise='channel'.")
-    if model.resolution != 'full':
-        raise ValueError(f'resolution={model.resolution!r} of the segmentor '
-                         "cannot be exported; write resolution='full'.")
     padding = getattr(model.data_preprocessor, 'test_cfg', None)
     if padding:
         raise ValueError(

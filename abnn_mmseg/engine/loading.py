@@ -11,7 +11,7 @@ from mmengine.registry import init_default_scope
 from mmseg.registry import MODELS
 
 from abnn_mmseg.members.files import is_member_file, load_base, load_members
-from abnn_mmseg.models.bnl import bayesian_layers
+from abnn_mmseg.models.posteriors import Posterior
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 
 Paths = Union[str, Path, Sequence[Union[str, Path]]]
@@ -81,9 +81,9 @@ def build_segmentor(cfg: Config,
     load_base(model, full[0])
     if len(full) > 1:
         model.posterior.set_checkpoints(full)
-    members = members or getattr(model.posterior, 'member_files', None) or []
+    members = members or list(model.posterior.member_files or [])
     if members:
-        if not hasattr(model.posterior, 'set_members'):
+        if not model.posterior.takes_members:
             raise ValueError(
                 f'{members[0]} is a member file, but the posterior '
                 f'{type(model.posterior).__name__} of the config has no '
@@ -101,10 +101,9 @@ def split_checkpoints(checkpoints: Paths) -> tuple[list, list]:
     return [path for path in checkpoints if path not in members], members
 
 
-@contextmanager
-def another_posterior(model: BayesianSegmentor, cfg: dict,
-                      members: Sequence):
-    """For a while, a built segmentor answers with another posterior.
+def build_posterior(model: BayesianSegmentor, cfg: dict,
+                    members: Sequence = ()) -> Posterior:
+    """Another posterior of a built segmentor, attached to it.
 
     Args:
         model (BayesianSegmentor): Of :func:`build_segmentor`.
@@ -112,18 +111,24 @@ def another_posterior(model: BayesianSegmentor, cfg: dict,
             over those given.
         members (Sequence[str]): Member files, for posteriors that have some.
     """
-    own = model.posterior
-    layers = bayesian_layers(model)
-    alphas = {name: layer.alpha for name, layer in layers.items()}
-    model.posterior = MODELS.build(cfg)
+    posterior = MODELS.build(cfg)
+    posterior.attach(model)
+    named = posterior.member_files
+    members = members if named is None else named
+    if members and posterior.takes_members:
+        load_members(model, members, posterior)
+    return posterior
+
+
+@contextmanager
+def another_posterior(model: BayesianSegmentor, posterior: Posterior):
+    """For a while, a segmentor predicts with another posterior.
+
+    For runners, which call ``predict`` and know no posteriors; where it can
+    be an argument, it is one of :meth:`BayesianSegmentor.answer`.
+    """
+    own, model.posterior = model.posterior, posterior
     try:
-        model.posterior.attach(model)
-        named = getattr(model.posterior, 'member_files', None)
-        members = members if named is None else named
-        if members and hasattr(model.posterior, 'set_members'):
-            load_members(model, members)
-        yield model
+        yield
     finally:
         model.posterior = own
-        for name, alpha in alphas.items():
-            layers[name].alpha = alpha

@@ -17,6 +17,7 @@ from abnn_mmseg.engine.launch import join_on_cpu
 from abnn_mmseg.engine.loading import (
     Paths,
     another_posterior,
+    build_posterior,
     build_segmentor,
     split_checkpoints,
 )
@@ -130,7 +131,8 @@ class Tester:
 
     def posterior(self, cfg: dict):
         """A context in which the model answers with another posterior."""
-        return another_posterior(self.model, cfg, self.members)
+        return another_posterior(
+            self.model, build_posterior(self.model, cfg, self.members))
 
     def evaluate(self,
                  test_set: TestSet,

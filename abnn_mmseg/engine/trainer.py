@@ -97,7 +97,7 @@ class MemberTrainer:
         DATASETS.build(cfg.train_dataloader.dataset)
         self._check_base()
         self.model = MODELS.build(cfg.model)
-        if not hasattr(self.model.posterior, 'set_members'):
+        if not self.model.posterior.trains:
             raise ValueError(
                 f'{cfg.model.posterior.type} has no members to train; train '
                 'the base with its own config, without posterior, and test '
@@ -171,7 +171,7 @@ class MemberTrainer:
         """What a finished member must have been trained with."""
         return dict(
             seed=self.seed + number,
-            alpha=getattr(self.model.posterior, 'alpha', None),
+            alpha=self.model.posterior.alpha,
             scope=self.model.posterior.scope,
             finetune=self.model.finetune)
 

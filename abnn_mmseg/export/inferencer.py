@@ -73,7 +73,7 @@ class ABNNInferencer:
     @property
     def thresholds(self) -> dict[str, float]:
         """Those that were chosen for the members, by score."""
-        return getattr(self.model.posterior, 'thresholds', {})
+        return self.model.posterior.thresholds
 
     def __call__(self,
                  inputs: Union[Input, Sequence[Input]],

@@ -10,12 +10,13 @@ import hashlib
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Union
+from typing import Optional, Union
 
 import torch
 from torch import Tensor, nn
 
 from abnn_mmseg.models.bnl import bayesian_layers
+from abnn_mmseg.models.posteriors import Posterior
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.checkpoints import (
     check_weights,
@@ -126,14 +127,20 @@ def _is_whole(content: dict) -> bool:
 
 
 def load_members(model: BayesianSegmentor,
-                 paths: Union[str, Path, Sequence]) -> None:
+                 paths: Union[str, Path, Sequence],
+                 posterior: Optional[Posterior] = None) -> None:
     """Give a segmentor's posterior its members, or refuse with a sentence.
 
     Nothing is changed unless all of them fit.
+
+    Args:
+        model (BayesianSegmentor): With the weights of the base.
+        paths (str | Sequence[str]): Member files.
+        posterior (Posterior, optional): Defaults to the segmentor's.
     """
     members = read_members(paths)
     check_members(model, members)
-    posterior = model.posterior
+    posterior = posterior or model.posterior
     posterior.set_members([member['state'] for member in members])
     noise = posterior.noise_settings
     posterior.temperatures = stored(members, 'temperatures', noise)

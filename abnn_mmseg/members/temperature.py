@@ -33,7 +33,6 @@ def fit_on(cfg: Config, model: BayesianSegmentor,
         list[dict]: For each ``prediction``: it, ``temperature``, and the NLL
         on these pixels ``before`` and ``after``.
     """
-    model.temperature = 1.
     dataset = DATASETS.build(part_of(cfg, 'val_dataloader').dataset)
     chosen = spread(len(dataset), images)
     stride = max(1, len(chosen) * _pixels(dataset) // PIXELS)
@@ -74,13 +73,10 @@ def _log_probabilities(model: BayesianSegmentor, item: dict
     data = model.data_preprocessor(pseudo_collate([item]), False)
     inputs, samples = data['inputs'], data['data_samples']
     metas = [sample.metainfo for sample in samples]
-    draws = model.draw_statistics(inputs, metas)
+    answer = model.answer(inputs, metas, predictions=PREDICTIONS)
     found = {}
     for name in PREDICTIONS:
-        centres = draws
-        if name == 'centre':
-            centres = model.centre_statistics(inputs, metas)
-        model.conclude(inputs, samples, draws, centres)
+        model.conclude(answer, samples, name, temperature=1.)
         found[name] = labelled_pixels(samples[0])
     return found
 

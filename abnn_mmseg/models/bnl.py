@@ -8,14 +8,18 @@ version (Franchi et al., "Make Me a BNN", CVPR 2024) computes
 Each class subclasses the layer it replaces, so state-dict keys,
 ``isinstance`` checks and initialization stay what they were.
 """
+import copy
 import math
-from typing import Any, NamedTuple, Optional
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple, Optional
 
 import torch
 import torch.nn.functional as F
 from mmseg.registry import MODELS
 from torch import Tensor, nn
 
+from abnn_mmseg.models.passes import handler_of
 from abnn_mmseg.utils.choices import one_of
 
 STATISTICS = ('frozen', 'update')
@@ -25,13 +29,40 @@ class Network(NamedTuple):
     """What one layer of one network (or of n, under ``vmap``) needs.
 
     With a dimension more than gamma has, image i of the batch goes through
-    network i. ``bias`` is the member's beta, wanted by element noise only;
-    ``vmapped`` says that ``vmap`` is at work.
+    network i. ``vmapped`` says that ``vmap`` is at work. ``alpha`` is the
+    level of element noise on top, which needs the network's beta, ``bias``.
     """
     scale: Tensor
     shift: Tensor
-    bias: Optional[Tensor] = None
     vmapped: bool = False
+    alpha: float = 0.
+    bias: Optional[Tensor] = None
+
+
+class TrainingNoise(NamedTuple):
+    """Fresh noise of a training pass.
+
+    Args:
+        kind (str): ``'channel'`` draws one eps per image and channel,
+            ``'element'`` one per pixel.
+        alpha (float): Its level.
+    """
+    kind: str
+    alpha: float
+
+
+_generator: ContextVar[Optional[torch.Generator]] = ContextVar(
+    'abnn_mmseg_generator', default=None)
+
+
+@contextmanager
+def drawing_from(generator: torch.Generator):
+    """Within this context, element noise comes from a CPU generator."""
+    token = _generator.set(generator)
+    try:
+        yield
+    finally:
+        _generator.reset(token)
 
 
 class _NetworkAffine(torch.autograd.Function):
@@ -72,16 +103,14 @@ class BayesianNorm(nn.Module):
             for batch norm only. Defaults to ``'frozen'``.
 
     Attributes:
-        noise (str, optional): The switch. None is the plain layer,
-            ``'channel'`` draws one eps per image and channel, ``'element'``
-            one per pixel. It is not ``self.training``, which ``norm_eval``
-            and test loops change at will.
-        network (Network, optional): While a posterior has put one here, the
-            layer is that network's layer.
+        noise (TrainingNoise, optional): The switch of a training pass; None
+            is the plain layer. It is not ``self.training``, which
+            ``norm_eval`` and test loops change at will.
     """
 
-    noise: Optional[str] = None
-    network: Optional[Network] = None
+    # The tensors that scale and shift are made of.
+    FOLDED: tuple[str, ...] = ('weight', 'bias')
+    noise: Optional[TrainingNoise] = None
     weight: nn.Parameter
     bias: nn.Parameter
 
@@ -102,31 +131,42 @@ class BayesianNorm(nn.Module):
 
     def forward(self, input: Tensor, **options) -> Tensor:
         """``options`` are those of a :class:`CustomBNL`'s own forward."""
-        if self.network is not None:
-            scale, shift, bias, vmapped = self.network
-            if vmapped:
-                return _NetworkAffine.apply(
-                    input, scale, shift, self, options)
-            if scale.dim() > self.weight.dim():
-                return self.apply_rows(input, scale, shift, **options)
-            y = self.apply_network(input, scale, shift, **options)
-            return self.add_noise(y, bias) if self.noise == 'element' else y
-        if self.noise is None or self.alpha == 0:
+        handler = handler_of(self)
+        if handler is not None:
+            return handler(super().forward, input, **options)
+        if self.noise is None or self.noise.alpha == 0:
             return super().forward(input, **options)
         return self.noisy_forward(input, **options)
 
+    def as_network(self, network: Network, forward, x: Tensor,
+                   **options) -> Tensor:
+        """A handler: the layer as it is in some network."""
+        scale, shift, vmapped, alpha, bias = network
+        if vmapped:
+            return _NetworkAffine.apply(x, scale, shift, self, options)
+        if scale.dim() > self.weight.dim():
+            return self.apply_rows(x, scale, shift, **options)
+        y = self.apply_network(x, scale, shift, **options)
+        if not alpha:
+            return y
+        eps = torch.randn(y.shape, generator=_generator.get(),
+                          dtype=torch.float32)
+        return self.add_noise(y, bias, alpha * eps.to(y))
+
     def noisy_forward(self, x: Tensor) -> Tensor:
         """A training pass: fresh noise, gradients to gamma and beta."""
-        return self.add_noise(super().forward(x), self.bias)
+        assert self.noise is not None
+        kind, alpha = self.noise
+        y = super().forward(x)
+        eps = (torch.randn_like(y) if kind == 'element' else
+               self.expand(self.draw(y), y))
+        return self.add_noise(y, self.bias, alpha * eps)
 
-    def add_noise(self, y: Tensor, bias: Optional[Tensor]) -> Tensor:
+    def add_noise(self, y: Tensor, bias: Optional[Tensor],
+                  noise: Tensor) -> Tensor:
         """``y + alpha * eps * (y - beta)``: the rule, on the output."""
-        if self.noise == 'element':
-            eps = torch.randn_like(y)
-        else:
-            eps = self.expand(self.draw(y), y)
         centred = y if bias is None else y - self.expand(bias, y)
-        return y + self.alpha * eps * centred
+        return y + noise * centred
 
     def draw(self, x: Tensor) -> Tensor:
         """One eps per image and channel, on the device of ``x``."""
@@ -155,18 +195,25 @@ class BayesianNorm(nn.Module):
                                torch.zeros_like(shift[0]))
         return y * self.expand(scale, y) + self.expand(shift, y)
 
-    def fold(self, tensors: dict, factor: Tensor) -> tuple[Tensor, Tensor]:
-        """Scale and shift of networks that share one member's tensors.
+    def fold(self, tensors: dict, factor: Tensor,
+             eps: Tensor) -> tuple[Tensor, Tensor]:
+        """Scale and shift of networks, for one layer or several in a row.
 
         Args:
-            tensors (dict): The layer's tensors by state-dict name.
+            tensors (dict): Those of ``FOLDED``, ``[..., C]``.
             factor (Tensor): ``1 + alpha * eps``, a row per network.
+            eps (Tensor): What the layer adds to a variance, ``[C]``.
         """
         scale = tensors['weight'] * factor
         bias = tensors.get('bias')
         if bias is None:
             return scale, torch.zeros_like(scale)
         return scale, bias.expand_as(scale).clone()
+
+    @property
+    def fold_eps(self) -> float:
+        """What :meth:`fold` gets as ``eps``."""
+        return 0.
 
     def extra_repr(self) -> str:
         return (f'{super().extra_repr()}, alpha={self.alpha}, '
@@ -176,14 +223,21 @@ class BayesianNorm(nn.Module):
 class BatchBNL(BayesianNorm):
     """Batch norm: affine as a whole in eval, so its statistics fold in."""
 
+    FOLDED = ('weight', 'bias', 'running_mean', 'running_var')
     eps: float
 
+    @property
+    def fold_eps(self) -> float:
+        return self.eps
+
     def noisy_forward(self, x):
-        if self.training or self.noise == 'element':
+        kind, alpha = self.noise
+        if self.training or kind == 'element':
             return super().noisy_forward(x)
-        tensors = {**self._parameters, **self._buffers}
+        tensors = {name: getattr(self, name) for name in self.FOLDED}
+        eps = torch.full_like(self.weight, self.eps, requires_grad=False)
         return self.apply_rows(
-            x, *self.fold(tensors, 1 + self.alpha * self.draw(x)))
+            x, *self.fold(tensors, 1 + alpha * self.draw(x), eps))
 
     def apply_network(self, x, scale, shift):
         return F.batch_norm(
@@ -198,8 +252,8 @@ class BatchBNL(BayesianNorm):
             shift.flatten())
         return y.reshape(x.shape)
 
-    def fold(self, tensors, factor):
-        inverse = 1 / torch.sqrt(tensors['running_var'] + self.eps)
+    def fold(self, tensors, factor, eps):
+        inverse = 1 / torch.sqrt(tensors['running_var'] + eps)
         scale = inverse * (tensors['weight'] * factor)
         return scale, tensors['bias'] - tensors['running_mean'] * scale
 
@@ -255,27 +309,25 @@ class CustomBNL(BayesianNorm):
     """
 
     def noisy_forward(self, x, **options):
-        if self.noise == 'element':
+        kind, alpha = self.noise
+        if kind == 'element':
             return super().noisy_forward(x)
         eps = torch.randn_like(self.weight)
-        return self.apply_network(x, self.weight * (1 + self.alpha * eps),
+        return self.apply_network(x, self.weight * (1 + alpha * eps),
                                   self.bias, **options)
 
-    def add_noise(self, y, bias):
+    def add_noise(self, y, bias, noise):
         raise ValueError(
             f"noise='element' is not defined for {type(self).__name__}, whose "
             "layout is its own; write noise='channel' in the posterior.")
 
     def apply_network(self, x, scale, shift, **options):
-        own = self._parameters
-        other: dict[str, Any] = dict(own, weight=scale)
-        if own.get('bias') is not None:
-            other['bias'] = shift
-        self._parameters = other
-        try:
-            return super(BayesianNorm, self).forward(x, **options)
-        finally:
-            self._parameters = own
+        # A shallow copy is this thread's own, so others keep their gamma.
+        layer = copy.copy(self)
+        layer._parameters = dict(self._parameters, weight=scale)
+        if self.bias is not None:
+            layer._parameters['bias'] = shift
+        return super(BayesianNorm, layer).forward(x, **options)
 
     def apply_networks(self, x, scale, shift, **options):
         return torch.stack([

@@ -1,7 +1,7 @@
 """Segmentors whose predictions carry per-pixel uncertainty."""
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Callable, Optional, Union
+from typing import NamedTuple, Optional, Union
 
 import torch
 from mmengine.structures import PixelData
@@ -16,10 +16,19 @@ from mmseg.registry import MODELS
 from mmseg.structures import SegDataSample
 from torch import Tensor
 
-from abnn_mmseg.models.bnl import bayesian_layers
+from abnn_mmseg.models.bnl import TrainingNoise, bayesian_layers
 from abnn_mmseg.models.convert import check_norm_types, convert_norms
+from abnn_mmseg.models.posteriors import Posterior
+from abnn_mmseg.models.posteriors.base import Networks
 from abnn_mmseg.models.posteriors.memory import memory_hint
-from abnn_mmseg.models.windows import Window, crop, make_windows, stitch
+from abnn_mmseg.models.posteriors.views import View
+from abnn_mmseg.models.windows import (
+    Window,
+    check_windows,
+    crop,
+    make_windows,
+    stitch,
+)
 from abnn_mmseg.uncertainty import (
     DEFAULT_SCORES,
     StreamingStatistics,
@@ -29,13 +38,28 @@ from abnn_mmseg.uncertainty import (
 from abnn_mmseg.uncertainty.scores import compute_scores, statistics_for
 from abnn_mmseg.utils.choices import one_of
 
-PREDICTIONS = ('posterior_mean', 'centre')
-RESOLUTIONS = ('full', 'decoder')
+PREDICTIONS = ('posterior_mean', 'centre', 'base')
 FINETUNED = ('scope', 'all')
 # Their output is no logit but a score: how much of the masks a class has.
 MASK_HEADS = ('MaskFormerHead', 'Mask2FormerHead', 'SideAdapterCLIPHead')
-# A probability that is closer to zero or one has no logit of its own.
+# A mask score that is closer to zero has no logarithm of its own.
 CERTAIN = 1e-6
+
+
+class Answer(NamedTuple):
+    """What a posterior says about some images: statistics, by image.
+
+    Args:
+        draws (list): Of all networks.
+        predictions (dict): Of the networks that class map and probability
+            come from, by name of the ``prediction``.
+        logits (dict): Logits ``[C, H, W]`` of predictions that come from the
+            original network alone, by name: the largest are its class map,
+            bit for bit.
+    """
+    draws: list[StreamingStatistics]
+    predictions: dict[str, list[StreamingStatistics]]
+    logits: dict[str, list[Tensor]]
 
 
 class BayesianSegmentor(BaseSegmentor):
@@ -43,15 +67,18 @@ class BayesianSegmentor(BaseSegmentor):
 
     The constructor converts the norms of the built model and freezes all
     other parameters, before DDP wraps the model and before an optimizer is
-    built. ``predict`` loops over the posterior's networks, streams their
-    statistics at the image's own resolution, and scores them.
+    built. :meth:`answer` runs the posterior's networks and streams their
+    statistics at the image's own resolution; ``predict`` reads class map and
+    scores from it. Nothing of a prediction is kept in the model, so several
+    threads may predict at once.
 
     Args:
         posterior (dict): Config of the posterior, ``BNLPosterior`` for ABNN.
         scores (Sequence[str]): Maps to put in the ``uncertainty`` field.
-        prediction (str): ``'posterior_mean'``, the paper's, or ``'centre'``:
-            class map and probability of the noise-free members, maps from
-            the draws. Defaults to ``'posterior_mean'``.
+        prediction (str): Where class map and probability come from, maps
+            being always from the draws: ``'posterior_mean'``, the paper's;
+            ``'centre'``, the noise-free members; or ``'base'``, the original
+            network, bit for bit. Defaults to ``'posterior_mean'``.
         convert (str | Sequence[str]): ``'all'`` norms, or names and patterns.
         exclude (Sequence[str]): Norms to leave as they are.
         finetune (str): Which norms train: those in the ``'scope'`` of the
@@ -59,9 +86,6 @@ class BayesianSegmentor(BaseSegmentor):
             or ``'all'``, as in the paper. Defaults to ``'scope'``.
         statistics (str): Running statistics while fine-tuning, ``'frozen'``
             or ``'update'``. Defaults to ``'frozen'``.
-        resolution (str): ``'full'`` takes the statistics at the image's
-            resolution; ``'decoder'`` takes them at the head's and resizes
-            them once, which is cheaper and blurs the edges of the maps.
         temperature (float | str): Of the predicted mean probability, see
             :mod:`abnn_mmseg.uncertainty.temperature`; ``'members'`` takes
             the one that was fitted and stored with them. Class map and
@@ -77,28 +101,19 @@ class BayesianSegmentor(BaseSegmentor):
                  exclude: Sequence[str] = (),
                  finetune: str = 'scope',
                  statistics: str = 'frozen',
-                 resolution: str = 'full',
                  temperature: Union[float, str] = 1.,
                  **kwargs) -> None:
         check_norm_types(kwargs)
         super().__init__(*args, **kwargs)
         self.scores = check_scores(scores)
         self.prediction = one_of('prediction', prediction, PREDICTIONS)
-        self.resolution = one_of('resolution', resolution, RESOLUTIONS)
         self.temperature = check_temperature(temperature)
         self.finetune = one_of('finetune', finetune, FINETUNED)
-        if resolution == 'decoder' and self._slides():
-            raise ValueError(
-                "resolution='decoder' cannot stitch windows; write "
-                "resolution='full' or test_cfg=dict(mode='whole').")
-        if resolution == 'decoder' and self._scores_masks():
-            raise ValueError(
-                "resolution='decoder' is not defined for "
-                f'{type(self.decode_head).__name__}, which gives masks; '
-                "write resolution='full'.")
+        if self._slides():
+            check_windows(self.test_cfg.crop_size, self.test_cfg.stride)
         self.conversion = convert_norms(
             self, statistics=statistics, include=convert, exclude=exclude)
-        self.posterior = MODELS.build(posterior)
+        self.posterior: Posterior = MODELS.build(posterior)
         self.posterior.attach(self)
         self._freeze()
 
@@ -106,8 +121,8 @@ class BayesianSegmentor(BaseSegmentor):
         """Only norms train: the noisy ones, or all."""
         self.requires_grad_(False)
         layers = bayesian_layers(self)
-        self.noisy = getattr(self.posterior, 'in_scope', list(layers))
-        self.trainable = list(layers) if self.finetune == 'all' else self.noisy
+        self.trainable = (list(layers) if self.finetune == 'all' else
+                          self.posterior.in_scope)
         for name in self.trainable:
             layers[name].requires_grad_(True)
 
@@ -117,10 +132,11 @@ class BayesianSegmentor(BaseSegmentor):
         # What no member file holds must not change while members train.
         for name in self.conversion.left:
             self.get_submodule(name).eval()
-        noise = getattr(self.posterior, 'noise', None) if mode else None
-        layers = bayesian_layers(self)
-        for name in self.noisy:
-            layers[name].noise = noise
+        kind = self.posterior.noise
+        alphas = self.posterior.alphas() if mode and kind else {}
+        for name, layer in bayesian_layers(self).items():
+            layer.noise = (TrainingNoise(kind, alphas[name])
+                           if kind and name in alphas else None)
         return self
 
     @memory_hint()
@@ -130,105 +146,123 @@ class BayesianSegmentor(BaseSegmentor):
                 ) -> list[SegDataSample]:
         """Class map, log of the mean probability, and uncertainty maps.
 
-        When the posterior is the model itself (one network, one view), class
-        map and ``seg_logits`` are the original model's, bit for bit.
+        When the posterior is the model itself (one network, one view), and
+        with ``prediction='base'``, the class map is the original model's,
+        bit for bit.
         """
-        if not torch.isfinite(inputs).all():
-            raise ValueError(
-                'the input of the segmentor holds NaN or inf; check the '
-                'images, and mean and std of the data_preprocessor.')
-        if self.posterior.is_model:
-            return self._predict_plain(inputs, data_samples)
         if data_samples is None:
             data_samples = _samples(inputs)
         metas = [sample.metainfo for sample in data_samples]
-        draws = self.draw_statistics(inputs, metas)
-        centres = draws
-        if self.prediction == 'centre':
-            centres = self.centre_statistics(inputs, metas)
-        self.conclude(inputs, data_samples, draws, centres)
+        self.conclude(self.answer(inputs, metas), data_samples)
+        self._check_finite(inputs, data_samples)
         return data_samples
 
-    def draw_statistics(self, inputs: Tensor,
-                        metas: list[dict]) -> list[StreamingStatistics]:
-        """Of all networks, by image."""
-        return self._stream(self.posterior.networks, inputs, metas)
+    def answer(self,
+               inputs: Tensor,
+               metas: list[dict],
+               posterior: Optional[Posterior] = None,
+               predictions: Optional[Sequence[str]] = None) -> Answer:
+        """What a posterior says about images: the only way to statistics.
 
-    def centre_statistics(self, inputs: Tensor,
-                          metas: list[dict]) -> list[StreamingStatistics]:
-        """Of the noise-free networks, by image."""
-        return self._stream(self.posterior.centre, inputs, metas)
+        Args:
+            inputs (Tensor): Preprocessed images, ``[B, C, H, W]``.
+            metas (list[dict]): Meta information of each.
+            posterior (Posterior, optional): Any one that is attached to this
+                model. Defaults to the model's own.
+            predictions (Sequence[str], optional): Of ``PREDICTIONS``, those
+                wanted. Defaults to the model's own.
+        """
+        posterior = self.posterior if posterior is None else posterior
+        wanted = [self.prediction] if predictions is None else predictions
+        forward = partial(self._logits, metas)
+        networks = posterior.draws(forward)
+        if posterior.is_plain:
+            plain = self._plain_logits(networks, inputs, metas)
+            draws = [self._statistics_of(logits) for logits in plain]
+            return Answer(draws, dict.fromkeys(PREDICTIONS, draws),
+                          dict.fromkeys(PREDICTIONS, plain))
+        with posterior.autocast(inputs.device):
+            draws = self._stream(posterior, networks, inputs, metas)
+        found = dict(posterior_mean=draws)
+        logits = {}
+        if 'base' in wanted:
+            logits['base'] = self._plain_logits(networks, inputs, metas)
+            found['base'] = list(map(self._statistics_of, logits['base']))
+        del networks  # and what they remember, before more is computed
+        if 'centre' in wanted:
+            found['centre'] = self._stream(
+                posterior, posterior.centre(forward), inputs, metas)
+        return Answer(draws, found, logits)
 
-    def conclude(self, inputs: Tensor, data_samples: list[SegDataSample],
-                 draws: list[StreamingStatistics],
-                 centres: list[StreamingStatistics]) -> None:
-        """Class map and probability from the centres, maps from the draws."""
-        for sample, drawn, centre in zip(data_samples, draws, centres):
-            full = partial(self._at_full, inputs.shape[2:], sample.metainfo)
-            self._set_prediction(sample, full(centre.probability))
-            self._set_uncertainty(sample, drawn, full)
+    def conclude(self,
+                 answer: Answer,
+                 data_samples: list[SegDataSample],
+                 prediction: Optional[str] = None,
+                 temperature: Optional[float] = None) -> None:
+        """Write class map, probability and maps of an answer into samples.
 
-    def _predict_plain(self, inputs, data_samples):
-        data_samples = super().predict(inputs, data_samples)
-        for sample in data_samples:
-            # Mixed precision ends here; numpy knows no bfloat16.
-            sample.seg_logits.data = sample.seg_logits.data.float()
-            logits = self._to_logits(sample.seg_logits.data)
-            statistics = statistics_for(self.scores)
-            # A sigmoid head's seg_logits are probabilities already.
-            statistics.update(
-                (logits.logit(CERTAIN) if self.out_channels == 1 else logits
-                 )[None])
-            if self.current_temperature() != 1:
-                self._set_prediction(sample, statistics.probability)
-            self._set_uncertainty(sample, statistics, lambda maps: maps)
-        return data_samples
+        Args:
+            answer (Answer): Of these samples' images.
+            data_samples (list[SegDataSample]): Where to write.
+            prediction (str, optional): Defaults to the model's own.
+            temperature (float, optional): Defaults to the model's own.
+        """
+        prediction = prediction or self.prediction
+        if temperature is None:
+            temperature = self.current_temperature(prediction)
+        plain = answer.logits.get(prediction)
+        for i, sample in enumerate(data_samples):
+            self._set_prediction(
+                sample, answer.predictions[prediction][i].probability,
+                None if plain is None else plain[i], temperature)
+            self._set_uncertainty(sample, answer.draws[i])
 
-    def _stream(self, networks, inputs: Tensor,
+    def _stream(self, posterior: Posterior, networks: Networks,
+                inputs: Tensor,
                 metas: list[dict]) -> list[StreamingStatistics]:
         """The statistics of every image over all networks."""
         statistics = [statistics_for(self.scores) for _ in metas]
-        tolerance = getattr(self.posterior, 'tolerance', None)
+        windows = self._windows(inputs)
+        views = posterior.views_of(len(networks))
         active = list(range(len(metas)))
-        for logits_of in self._each_chunk(networks, inputs, metas):
-            for i in active:
-                statistics[i].update(logits_of(i))
-            if tolerance is not None:
-                active = [
-                    i for i in active
-                    if not statistics[i].is_certain(tolerance)
-                ]
+        for numbers in posterior.rounds(len(networks)):
+            for view, same in _by_view(numbers, views).items():
+                example = view.look(crop(inputs, windows[0]))
+                for chunk in networks.chunks(same, view, example):
+                    logits = stitch(
+                        partial(view.through, chunk), inputs, windows)
+                    for i in active:
+                        statistics[i].update(self._to_logits(
+                            self._to_image(logits[:, i], metas[i])))
+            if posterior.tolerance is not None:
+                active = [i for i in active if not statistics[i].is_certain(
+                    posterior.tolerance)]
                 if not active:
                     break
         return statistics
 
-    def _each_chunk(self, networks, inputs: Tensor, metas: list[dict]
-                    ) -> Iterator[Callable[[int], Tensor]]:
-        """Yield, for each chunk of n networks, a function that gives the
-        logits ``[n, C, H, W]`` of the image with that number."""
-        windows = self._windows(inputs)
-        forward = partial(self._logits, metas)
-        sizes: Optional[dict[tuple, tuple]] = (
-            {} if self.resolution == 'decoder' else None)
-        for view in self.posterior.views:
-            example = view.look(crop(inputs, windows[0]))
-            for chunk in networks(forward, example):
-                seen = partial(view.through, chunk, sizes)
-                yield partial(
-                    self._logits_of, stitch(seen, inputs, windows), metas)
+    def _plain_logits(self, networks: Networks, inputs: Tensor,
+                      metas: list[dict]) -> list[Tensor]:
+        """Logits ``[C, H, W]`` of the original network, by image."""
+        logits = stitch(networks.base(), inputs, self._windows(inputs))
+        return [
+            self._to_logits(self._to_image(logits[:, i], meta))[0].float()
+            for i, meta in enumerate(metas)
+        ]
 
-    def _logits_of(self, logits: Tensor, metas: list[dict],
-                   number: int) -> Tensor:
-        return self._to_logits(
-            self._restore(logits[:, number], metas[number]))
+    def _statistics_of(self, logits: Tensor) -> StreamingStatistics:
+        statistics = statistics_for(self.scores)
+        statistics.update(logits[None])
+        return statistics
 
-    def _logits(self, metas: list[dict], images: Tensor) -> Tensor:
-        """One deterministic pass over whole images or over a window."""
-        if self.resolution == 'decoder':
-            return self._forward(images)
-        if self._slides():
-            metas = [dict(m, img_shape=images.shape[2:]) for m in metas]
-        return self.encode_decode(images, metas)
+    def _logits(self, metas: list[dict], images: Tensor,
+                model: Optional['BayesianSegmentor'] = None) -> Tensor:
+        """One deterministic pass over whole images or over a window.
+
+        ``model`` may be a copy of this one with other weights.
+        """
+        metas = [dict(m, img_shape=images.shape[2:]) for m in metas]
+        return (model or self).encode_decode(images, metas)
 
     def _scores_masks(self) -> bool:
         kinds = type(self.decode_head).__mro__
@@ -251,20 +285,6 @@ class BayesianSegmentor(BaseSegmentor):
         return make_windows(
             size, self.test_cfg.crop_size, self.test_cfg.stride)
 
-    def _restore(self, logits: Tensor, meta: dict) -> Tensor:
-        if self.resolution == 'decoder':
-            return logits
-        return self._to_image(logits, meta)
-
-    def _at_full(self, size: tuple, meta: dict, maps: Tensor) -> Tensor:
-        """Maps ``[C, h, w]`` at the image's resolution."""
-        if self.resolution == 'full':
-            return maps
-        maps = resize(
-            maps[None], size, mode='bilinear',
-            align_corners=self.align_corners)
-        return self._to_image(maps, meta)[0]
-
     def _to_image(self, maps: Tensor, meta: dict) -> Tensor:
         """Undo padding, flip and resizing, as mmseg's post-processing."""
         left, right, top, bottom = meta.get(
@@ -278,48 +298,76 @@ class BayesianSegmentor(BaseSegmentor):
             maps, size=tuple(meta['ori_shape'][:2]), mode='bilinear',
             align_corners=self.align_corners, warning=False)
 
-    def _set_prediction(self, sample: SegDataSample,
-                        probability: Tensor) -> None:
+    def _set_prediction(self, sample: SegDataSample, probability: Tensor,
+                        plain: Optional[Tensor],
+                        temperature: float) -> None:
         logits = probability.clamp_min(torch.finfo(torch.float32).tiny).log()
-        logits = temper(logits, self.current_temperature())
         if self.out_channels == 1:
-            foreground = probability[1:]
+            # Rounding may not move a pixel across the original's threshold.
+            foreground = probability[1:] if plain is None else plain.sigmoid()
             labels = (foreground > self.decode_head.threshold).to(logits)
-            # mmseg keeps the probability of a sigmoid head.
-            logits = (foreground if self.current_temperature() == 1 else
-                      logits[1:].exp())
         else:
-            labels = probability.argmax(0, keepdim=True)
+            labels = (probability if plain is None else plain).argmax(
+                0, keepdim=True)
+            logits = logits if plain is None else plain.log_softmax(0)
         sample.set_data(
             dict(
-                seg_logits=PixelData(data=logits),
+                seg_logits=PixelData(data=temper(logits, temperature)),
                 pred_sem_seg=PixelData(data=labels)))
 
-    def current_temperature(self) -> float:
+    def current_temperature(self, prediction: Optional[str] = None) -> float:
         """The number that ``temperature`` stands for."""
         if not isinstance(self.temperature, str):
             return self.temperature
-        known = getattr(self.posterior, 'temperatures', {})
-        if self.prediction not in known:
+        prediction = prediction or self.prediction
+        known = self.posterior.temperatures
+        if prediction not in known:
             raise ValueError(
                 "temperature='members', but the members have none for "
-                f'prediction={self.prediction!r} and this posterior '
-                f'({getattr(self.posterior, "noise_settings", "no noise")}); '
-                'fit it with '
+                f'prediction={prediction!r} and this posterior '
+                f'({self.posterior.noise_settings}); fit it with '
                 '`tools/members.py temperature CONFIG BASE MEMBERS`, or '
                 'write a number.')
-        return known[self.prediction]
+        return known[prediction]
 
     def _set_uncertainty(self, sample: SegDataSample,
-                         statistics: StreamingStatistics,
-                         full: Callable[[Tensor], Tensor]) -> None:
-        # Scores before resizing: an entropy of interpolated probabilities
-        # would show edges of classes as disagreement.
+                         statistics: StreamingStatistics) -> None:
         maps = compute_scores(statistics, self.scores)
         sample.set_data(
             dict(uncertainty=PixelData(
-                **{name: full(map_[None]) for name, map_ in maps.items()})))
+                **{name: map_[None] for name, map_ in maps.items()})))
         sample.set_metainfo(dict(draws=statistics.count))
+
+    @staticmethod
+    def _check_finite(inputs: Tensor,
+                      data_samples: list[SegDataSample]) -> None:
+        """Refuse NaN instead of calling it class 0.
+
+        The host waits for the device here, once for a batch of images.
+        """
+        finite = [torch.isfinite(inputs).all()] + [
+            torch.isfinite(sample.seg_logits.data).all()
+            for sample in data_samples
+        ]
+        given, *made = torch.stack(finite).tolist()
+        if not given:
+            raise ValueError(
+                'the input of the segmentor holds NaN or inf; check the '
+                'images, and mean and std of the data_preprocessor.')
+        if not all(made):
+            raise ValueError(
+                'the prediction holds NaN or inf; check the weights with '
+                'prediction=\'base\', lower alpha, or use a precision with '
+                'a larger range.')
+
+
+def _by_view(numbers: Sequence[int],
+             views: Sequence[View]) -> dict[View, list[int]]:
+    """Networks that see the same view, so that they share its trunk."""
+    groups: dict[View, list[int]] = {}
+    for number in numbers:
+        groups.setdefault(views[number], []).append(number)
+    return groups
 
 
 @MODELS.register_module()

@@ -4,7 +4,7 @@ from mmseg.models.segmentors import SegTTAModel
 from mmseg.registry import MODELS
 from mmseg.structures import SegDataSample
 
-from abnn_mmseg.models.segmentor import BayesianSegmentor
+from abnn_mmseg.models.segmentor import Answer, BayesianSegmentor
 
 
 # In the place of mmseg's, which configs name: that one would return the maps
@@ -22,30 +22,29 @@ class BayesianTTAModel(SegTTAModel):
         model = self.module
         if not isinstance(model, BayesianSegmentor):
             return super().test_step(data)
-        if model.resolution != 'full':
-            raise ValueError(
-                f'resolution={model.resolution!r} cannot be merged over '
-                "augmentations; write resolution='full' in the segmentor.")
         views = [
             model.data_preprocessor(dict(zip(data, view)), False)
             for view in zip(*data.values())
         ]
         samples = views[0]['data_samples']
-        draws = self._pool(model.draw_statistics, views)
-        centres = draws
-        if model.prediction == 'centre':
-            centres = self._pool(model.centre_statistics, views)
-        model.conclude(views[0]['inputs'], samples, draws, centres)
+        answers = [
+            model.answer(view['inputs'], [
+                sample.metainfo for sample in view['data_samples']])
+            for view in views
+        ]
+        model.conclude(_pool(answers), samples)
         return samples
 
-    @staticmethod
-    def _pool(statistics_of, views: list[dict]) -> list:
-        """The statistics of every image over all its views."""
-        pooled: list = []
-        for view in views:
-            metas = [sample.metainfo for sample in view['data_samples']]
-            statistics = statistics_of(view['inputs'], metas)
-            for pool, other in zip(pooled, statistics):
-                pool.merge(other)
-            pooled = pooled or statistics
-        return pooled
+
+def _pool(answers: list[Answer]) -> Answer:
+    """One answer over all augmentations of the images."""
+    first, *others = answers
+    for other in others:
+        for pool, more in zip(first.draws, other.draws):
+            pool.merge(more)
+        for name, predicted in first.predictions.items():
+            # The posterior mean, and all of a plain model, are the draws.
+            if predicted is not first.draws:
+                for pool, more in zip(predicted, other.predictions[name]):
+                    pool.merge(more)
+    return Answer(first.draws, first.predictions, {})

@@ -1,9 +1,19 @@
 """Sliding windows over an image, as mmseg's slide inference has them."""
+from collections.abc import Sequence
 from typing import Callable, Optional
 
 from torch import Tensor
 
 Window = tuple[slice, slice]
+
+
+def check_windows(crop_size: Sequence[int], stride: Sequence[int]) -> None:
+    """Raise if windows would leave out pixels."""
+    if any(step > side for side, step in zip(crop_size, stride)):
+        raise ValueError(
+            f'stride={tuple(stride)} of test_cfg is larger than crop_size='
+            f'{tuple(crop_size)}, so pixels between windows would be left '
+            'out; write a stride that is at most the crop size.')
 
 
 def make_windows(size: tuple[int, ...], crop_size: tuple[int, ...],

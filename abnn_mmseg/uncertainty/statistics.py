@@ -76,12 +76,17 @@ class StreamingStatistics:
     def is_certain(self, tolerance: float) -> bool:
         """Whether more networks would hardly change the mean probability.
 
-        That is, whether its standard error ``sqrt(sum_c Var_k p_c / K)``,
-        averaged over the pixels, is below the tolerance. Antithetic pairs
-        are not credited.
+        That is, whether its standard error, averaged over the pixels, is
+        below the tolerance:
+
+            sqrt(sum_c s_c^2 / K),  s_c^2 = sum_k (p_kc - p_c)^2 / (K - 1).
+
+        It takes networks for independent, so it is too large rather than too
+        small when they hold all members and antithetic pairs. The host waits
+        for the device.
         """
         if self.count < 2:
             return False
         variance = self.second_moment - self.probability.square().sum(0)
-        error = (variance.clamp_min(0) / self.count).sqrt().mean()
+        error = (variance.clamp_min(0) / (self.count - 1)).sqrt().mean()
         return error.item() < tolerance

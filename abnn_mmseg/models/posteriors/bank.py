@@ -1,8 +1,7 @@
 """ABNN's posterior: M members x L draws as one bank of affine steps."""
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Optional, Union
 
 import torch
 from mmseg.registry import MODELS
@@ -13,10 +12,17 @@ from abnn_mmseg.models.bnl import (
     Network,
     bayesian_layers,
     check_alpha,
+    drawing_from,
 )
-from abnn_mmseg.models.posteriors.base import Forward, Networks
+from abnn_mmseg.models.passes import Handler, handling
+from abnn_mmseg.models.posteriors.base import Chunk, Forward, Networks
 from abnn_mmseg.models.posteriors.draws import check_draws, draw_eps
-from abnn_mmseg.models.posteriors.forking import ForkingPosterior, run_one
+from abnn_mmseg.models.posteriors.forking import (
+    ForkedNetworks,
+    ForkingPosterior,
+    slice_values,
+)
+from abnn_mmseg.models.posteriors.views import View
 from abnn_mmseg.models.scopes import Scope, resolve
 from abnn_mmseg.utils.choices import one_of
 
@@ -24,14 +30,15 @@ if TYPE_CHECKING:
     from abnn_mmseg.models.segmentor import BayesianSegmentor
 
 NOISES = ('channel', 'element')
-Bank = dict[str, Network]
+# Scale and shift, [K, C] each, by layer.
+Bank = dict[str, tuple[Tensor, Tensor]]
 
 
 @MODELS.register_module()
 class BNLPosterior(ForkingPosterior):
     """K = M x L networks that differ only in their norms' affine step.
 
-    In eval, layer c of network k = (m, l) is ``x * scale[k] + shift[k]`` with
+    In eval, layer c of network k is ``x * scale[k] + shift[k]`` with
 
         scale = gamma_m * (1 + alpha * eps_ml) / sigma_m
         shift = beta_m - mu_m * scale
@@ -39,12 +46,18 @@ class BNLPosterior(ForkingPosterior):
     on the raw input of a batch norm (other families keep their statistics,
     so sigma = 1 and mu = 0 there, on the normalized input). So a network is
     two vectors per layer, drawn once from ``seed`` on the CPU and used for
-    every image, window and frame.
+    every image, window and frame. Network k is draw ``k // M`` of member
+    ``k % M``: the first M networks hold all members.
+
+    All settings may be changed after construction; they hold from the next
+    prediction on.
 
     Args:
         alpha (float, optional): Noise level of all layers in scope. None
             keeps the alpha of each layer's ``norm_cfg``.
         samples (int): Draws L per member. Defaults to 8.
+        networks (int, optional): Use only the first so many of the M x L
+            networks. Defaults to None, all.
         scope (str | Sequence[str]): Where noise lives, see
             :func:`abnn_mmseg.models.scopes.resolve`. What trains is in the
             scope too, unless the segmentor says ``finetune='all'``.
@@ -57,6 +70,9 @@ class BNLPosterior(ForkingPosterior):
         **kwargs: How to run them, see :class:`ForkingPosterior`.
     """
 
+    takes_members = True
+    trains = True
+
     def __init__(self,
                  alpha: Optional[float] = None,
                  samples: int = 8,
@@ -64,70 +80,84 @@ class BNLPosterior(ForkingPosterior):
                  noise: str = 'channel',
                  antithetic: bool = True,
                  seed: int = 0,
-                 members=None,
+                 members: Union[None, str, Sequence[str]] = None,
+                 networks: Optional[int] = None,
                  **kwargs) -> None:
         super().__init__(**kwargs)
-        if alpha is not None:
-            check_alpha(alpha)
-        check_draws(samples, antithetic and noise == 'channel')
         self.alpha = alpha
         self.samples = samples
+        self.networks = networks
         self.scope = scope
         self.noise = one_of('noise', noise, NOISES)
         self.antithetic = antithetic
         self.seed = seed
         self.member_files = [members] if isinstance(members, str) else members
-        self.members: list[dict[str, Tensor]] = []
-        # Fitted for these members, by the segmentor's ``prediction``.
-        self.temperatures: dict[str, float] = {}
-        # Chosen for these members, by score.
-        self.thresholds: dict[str, float] = {}
-        self._built: Optional[tuple[tuple, Bank]] = None
+        self._eps: tuple[tuple, dict[str, Tensor]] = ((), {})
+        self._compared: tuple[tuple, set[str]] = ((), set())
+        self._check()
+
+    def _check(self) -> None:
+        if self.alpha is not None:
+            check_alpha(self.alpha)
+        check_draws(self.samples, self.antithetic
+                    and self.noise == 'channel')
+        if self.networks is not None and (
+                not isinstance(self.networks, int) or self.networks < 1):
+            raise ValueError(f'networks={self.networks!r} of the posterior '
+                             'must be at least 1, or None for all.')
 
     def attach(self, model: 'BayesianSegmentor') -> None:
         super().attach(model)
-        layers = bayesian_layers(model)
-        if not layers:
+        self.every_layer = bayesian_layers(model)
+        if not self.every_layer:
             raise ValueError(
                 'the model has no normalization layer that could become '
                 f'Bayesian ({model.conversion.summary()}); ABNN needs affine '
                 'norms, so set norm_cfg in its backbone or heads.')
-        if self.alpha is not None:
-            for layer in layers.values():
-                layer.alpha = float(self.alpha)
-        self.in_scope = resolve(layers, self.scope)
         # Auxiliary heads are Bayesian while training and unused afterwards.
         self.layers = {
             name: layer
-            for name, layer in layers.items()
+            for name, layer in self.every_layer.items()
             if not name.startswith('auxiliary_head')
+        }
+        if not set(self.in_scope) & set(self.layers):
+            raise ValueError(
+                f'scope={self.scope!r} matches layers of the auxiliary head '
+                'only, which does not predict; name layers of the backbone '
+                "or the decode head, or write 'all'.")
+
+    @property
+    def in_scope(self) -> list[str]:
+        return resolve(self.every_layer, self.scope)
+
+    def alphas(self) -> dict[str, float]:
+        return {
+            name: self.every_layer[name].alpha if self.alpha is None else
+            float(self.alpha) for name in self.in_scope
         }
 
     def set_members(self, members: list[dict[str, Tensor]]) -> None:
-        """Replace the members; each maps state-dict names to tensors.
-
-        No members means one: the norms the model has right now.
-        """
         self.members = members
-        self._built = None
 
     def __len__(self) -> int:
-        return max(1, len(self.members)) * self.draws_per_member
+        every = max(1, len(self.members)) * self.draws_per_member
+        return min(every, self.networks or every)
 
     @property
     def draws_per_member(self) -> int:
-        """Without noise all draws are one network."""
+        """Draws of one member; without noise all draws are one network."""
         return self.samples if self.is_noisy else 1
 
     @property
     def is_noisy(self) -> bool:
-        """Whether any layer in scope has noise."""
+        """Whether any layer that predicts has noise."""
+        if self.alpha is not None:
+            return self.alpha > 0
         return any(self.layers[n].alpha for n in self.in_scope
                    if n in self.layers)
 
     @property
     def noise_settings(self) -> str:
-        """What numbers fitted to these networks depend on, for people."""
         alpha = "the layers' alpha" if self.alpha is None else (
             f'alpha {self.alpha:g}')
         parts = [alpha, f'scope {self.scope!r}', f'{self.noise} noise']
@@ -136,27 +166,34 @@ class BNLPosterior(ForkingPosterior):
         return ', '.join(parts)
 
     @property
-    def is_network(self) -> bool:
-        return not self.members and self.draws_per_member == 1
+    def is_plain(self) -> bool:
+        return (not self.members and self.draws_per_member == 1
+                and len(self.views) == 1 and self.precision == 'float32')
 
-    def networks(self, forward: Forward, inputs: Tensor) -> Iterator[Networks]:
-        if self.is_network:
-            return super().centre(forward, inputs)
+    def draws(self, forward: Forward) -> Networks:
+        self._check()
+        if not self.members and self.draws_per_member == 1:
+            return Networks(forward, len(self))
         if self.noise == 'element':
-            return self._element_networks(forward)
-        return self._bank_networks(self.bank(), forward, inputs)
+            return ElementNetworks(self, forward)
+        return self._of_bank(self.bank(), forward)
 
-    def centre(self, forward: Forward, inputs: Tensor) -> Iterator[Networks]:
+    def centre(self, forward: Forward) -> Networks:
         if not self.members:
-            return super().centre(forward, inputs)
-        return self._bank_networks(self.build(None), forward, inputs)
+            return Networks(forward)
+        return self._of_bank(self.build(None), forward)
+
+    def _of_bank(self, bank: Bank, forward: Forward) -> Networks:
+        return ForkedNetworks(self, forward, bank, self.forks,
+                              [self.layers[name] for name in bank])
 
     def bank(self) -> Bank:
-        """The bank on the model's device, rebuilt when a norm has changed."""
-        key = self._fingerprint()
-        if self._built is None or self._built[0] != key:
-            self._built = key, self.build(self.draw())
-        return self._built[1]
+        """Scale and shift of all K networks as the norms are now.
+
+        It is built for every input: that takes a few large operations, and
+        nothing tells reliably whether somebody has written into a norm.
+        """
+        return slice_values(self.build(self.draw()), slice(0, len(self)))
 
     def build(self, eps: Optional[dict[str, Tensor]]) -> Bank:
         """Fold members and draws into scale and shift, ``[K, C]`` a layer.
@@ -165,127 +202,155 @@ class BNLPosterior(ForkingPosterior):
             eps (dict, optional): ``[M, L, C]`` a layer; None for the
                 noise-free networks, one a member.
         """
-        members = self.members or [{}]
-        bank = {}
-        for name in self._forking():
+        bank: Bank = {}
+        alphas = {} if eps is None else self.alphas()
+        for group in self._alike(self._forking()):
+            bank.update(self._fold(group, eps, alphas))
+        return {name: bank[name] for name in self.layers if name in bank}
+
+    def _alike(self, names: list[str]) -> list[list[str]]:
+        """Layers by what their folding reads, to be folded together."""
+        groups: dict[tuple, list[str]] = {}
+        for name in names:
             layer = self.layers[name]
-            scales, shifts = [], []
-            for m, member in enumerate(members):
-                factor = torch.ones((1, ) + layer.weight.shape)
-                if eps is not None:
-                    alpha = layer.alpha if name in self.in_scope else 0.
-                    factor = 1 + alpha * eps[name][m]
-                tensors = _tensors_of(layer, name, member)
-                scale, shift = layer.fold(tensors,
-                                          factor.to(layer.weight.device))
-                scales.append(scale.detach())
-                shifts.append(shift.detach())
-            bank[name] = Network(torch.cat(scales), torch.cat(shifts))
-        return bank
+            key = (layer.FOLDED, layer.bias is not None, layer.weight.device,
+                   layer.weight.dtype)
+            groups.setdefault(key, []).append(name)
+        return list(groups.values())
+
+    def _fold(self, names: list[str], eps: Optional[dict[str, Tensor]],
+              alphas: dict[str, float]) -> Bank:
+        """The bank of some layers, as if they were one long layer."""
+        layers = [self.layers[name] for name in names]
+        first = layers[0].weight
+        sizes = [layer.weight.numel() for layer in layers]
+        members = self.members or [{}]
+        tensors = {
+            key: torch.stack([
+                torch.cat([
+                    _tensor(layer, name, member, key).flatten()
+                    for name, layer in zip(names, layers)])
+                for member in members])
+            for key in layers[0].FOLDED if getattr(layers[0], key) is not None
+        }
+        factor = torch.ones((1, len(members), sum(sizes)),
+                            dtype=first.dtype, device=first.device)
+        if eps is not None:
+            noise = torch.cat([
+                alphas.get(name, 0.) * eps[name].flatten(2) for name in names
+            ], 2)
+            factor = 1 + noise.transpose(0, 1).to(first)
+        small = torch.cat([
+            first.new_full((size, ), layer.fold_eps)
+            for size, layer in zip(sizes, layers)])
+        scale, shift = layers[0].fold(tensors, factor, small)
+        rows = (part.detach().flatten(0, 1).split(sizes, 1)
+                for part in (scale, shift))
+        return {
+            name: (s.reshape(-1, *layer.weight.shape),
+                   t.reshape(-1, *layer.weight.shape))
+            for name, layer, s, t in zip(names, layers, *rows)
+        }
 
     def _forking(self) -> list[str]:
-        """Layers in scope, and those in which the members differ."""
-        return [
-            name for name, layer in self.layers.items()
-            if name in self.in_scope or any(
-                _differs(layer, name, member) for member in self.members)
-        ]
+        """Layers with noise, and those in which a member has its own norm."""
+        scope = set(self.in_scope)
+        return [name for name in self.layers
+                if name in scope or name in self._changed()]
+
+    def _changed(self) -> set[str]:
+        """Layers in which a member differs from the model.
+
+        Compared again only when a norm of the model was replaced or written
+        to: a comparison makes the host wait for the device.
+        """
+        own = [getattr(layer, key) for layer in self.layers.values()
+               for key in layer.FOLDED]
+        key = (id(self.members), tuple(map(_state_of, own)))
+        if self._compared[0] != key:
+            self._compared = key, {
+                name for name, layer in self.layers.items()
+                if any(_differs(layer, name, member)
+                       for member in self.members)
+            }
+        return self._compared[1]
 
     def draw(self) -> dict[str, Tensor]:
         """eps of all layers, in scope or not, so scopes share their draws."""
         shapes = {n: layer.weight.shape for n, layer in self.layers.items()}
-        return draw_eps(shapes, max(1, len(self.members)),
-                        self.draws_per_member, self.antithetic, self.seed)
+        key = (tuple(shapes.items()), max(1, len(self.members)),
+               self.draws_per_member, self.antithetic, self.seed)
+        known, eps = self._eps
+        if known != key:
+            eps = draw_eps(shapes, *key[1:])
+            self._eps = key, eps
+        return eps
 
-    def _fingerprint(self) -> tuple:
-        """Changes whenever an optimizer, a load or a move touches a norm."""
-        tensors = [
-            t for layer in self.layers.values()
-            for t in (layer.weight, layer.bias,
-                      getattr(layer, 'running_mean', None),
-                      getattr(layer, 'running_var', None)) if t is not None
-        ]
-        alphas = tuple(layer.alpha for layer in self.layers.values())
-        return (tuple((id(t), t._version, t.device) for t in tensors), alphas,
-                tuple(map(id, self.members)), self.samples, self.seed,
-                self.antithetic, tuple(self.in_scope))
-
-    def _bank_networks(self, bank: Bank, forward: Forward,
-                       inputs: Tensor) -> Iterator[Networks]:
-        return self.forked(
-            partial(self.run, forward), slice_bank(bank, slice(None)),
-            [self.layers[name] for name in bank], inputs)
-
-    def _element_networks(self, forward: Forward) -> Iterator[Networks]:
-        """Fresh noise in every pixel of every layer, one pass a draw."""
-        bank = self.build(None)
-        run = partial(self.run, forward, noise='element')
-        for k in range(len(self)):
-            m = k // self.draws_per_member
-            member = self.members[m] if self.members else {}
-            chunk = {
-                name: (*affine, _tensors_of(self.layers[name], name,
-                                            member).get('bias'))
-                for name, affine in slice_bank(bank, m).items()
-            }
-            with _seeded(self.seed + k, self.model):
-                yield partial(run_one, run, chunk)
-
-    def run(self, forward: Forward, chunk: dict[str, tuple], images: Tensor,
-            **state) -> Tensor:
-        """The logits of the chunk's network."""
-        with self._installed(chunk, **state):
-            return forward(images)
-
-    @contextmanager
-    def _installed(self, chunk: dict[str, tuple],
-                   noise: Optional[str] = None, vmapped: bool = False):
-        """For the time of a pass, the model is the chunk's network."""
-        before = {name: self.layers[name].noise for name in chunk}
-        for name, values in chunk.items():
-            self.layers[name].network = Network(*values)._replace(
-                vmapped=vmapped)
-            self.layers[name].noise = noise if name in self.in_scope else None
-        try:
-            yield
-        finally:
-            for name in chunk:
-                self.layers[name].network = None
-                self.layers[name].noise = before[name]
+    def forks(self, value: Bank, vmapped: bool) -> dict:
+        """Handlers that make the model's norms those of one network."""
+        return {
+            self.layers[name]: partial(
+                self.layers[name].as_network, Network(*affine, vmapped))
+            for name, affine in value.items()
+        }
 
 
-def _tensors_of(layer: BayesianNorm, name: str,
-                member: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The layer's tensors, the member's where it has its own."""
-    tensors = {**layer._parameters, **layer._buffers}
-    return {
-        key: member.get(f'{name}.{key}', value).to(value.device)
-        for key, value in tensors.items() if value is not None
-    }
+class ElementNetworks(Networks):
+    """Fresh noise in every pixel of every layer, one pass a draw."""
+
+    def __init__(self, posterior: BNLPosterior, forward: Forward) -> None:
+        super().__init__(forward, len(posterior))
+        self.posterior = posterior
+        self.bank = posterior.build(None)
+
+    def chunks(self, numbers: Sequence[int], view: View,
+               example: Tensor) -> Iterator[Chunk]:
+        for number in numbers:
+            # All windows share it, so each has its own noise. It draws on
+            # the CPU: every device sees the same.
+            generator = torch.Generator().manual_seed(
+                self.posterior.seed + number)
+            yield partial(self._run, number, generator)
+
+    def _run(self, number: int, generator: torch.Generator,
+             images: Tensor) -> Tensor:
+        with handling(self._forks(number)), drawing_from(generator):
+            return self.plain(images)
+
+    def _forks(self, number: int) -> dict[nn.Module, Handler]:
+        posterior = self.posterior
+        alphas = posterior.alphas()
+        which = number % max(1, len(posterior.members))
+        member = posterior.members[which] if posterior.members else {}
+        handlers: dict[nn.Module, Handler] = {}
+        for name, affine in slice_values(self.bank, which).items():
+            layer = posterior.layers[name]
+            bias = None if layer.bias is None else _tensor(
+                layer, name, member, 'bias')
+            network = Network(*affine, False, alphas.get(name, 0.), bias)
+            handlers[layer] = partial(layer.as_network, network)
+        return handlers
+
+
+def _state_of(tensor: Optional[Tensor]) -> tuple:
+    """Changes when a tensor is replaced or, mostly, written to."""
+    if tensor is None:
+        return ()
+    version = None if tensor.is_inference() else tensor._version
+    return tensor.data_ptr(), tensor.device, version
+
+
+def _tensor(layer: BayesianNorm, name: str, member: dict[str, Tensor],
+            key: str) -> Tensor:
+    """A tensor of the layer, the member's where it has its own."""
+    own = getattr(layer, key)
+    return member.get(f'{name}.{key}', own).to(own)
 
 
 def _differs(layer: BayesianNorm, name: str,
              member: dict[str, Tensor]) -> bool:
     """Whether a member's layer is another one than the model's."""
-    own = _tensors_of(layer, name, {})
     return any(
-        not torch.equal(value, own[key])
-        for key, value in _tensors_of(layer, name, member).items()
-        if value.is_floating_point())
-
-
-def slice_bank(bank: Bank, which) -> dict[str, tuple]:
-    """Scale and shift of one network, or of several, by layer."""
-    return {
-        name: (network.scale[which], network.shift[which])
-        for name, network in bank.items()
-    }
-
-
-@contextmanager
-def _seeded(seed: int, model: nn.Module):
-    device = next(model.parameters()).device
-    devices = [] if device.type == 'cpu' else [device]
-    with torch.random.fork_rng(devices):
-        torch.manual_seed(seed)
-        yield
+        not torch.equal(_tensor(layer, name, member, key),
+                        getattr(layer, key))
+        for key in layer.FOLDED if f'{name}.{key}' in member)

@@ -1,11 +1,13 @@
-"""The one interface of every posterior: it yields networks."""
+"""The one interface of every posterior."""
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Callable, Optional
 
+import torch
 from mmseg.registry import MODELS
 from torch import Tensor
 
-from abnn_mmseg.models.posteriors.views import make_views
+from abnn_mmseg.models.posteriors.views import View, make_views, spread_views
+from abnn_mmseg.utils.choices import one_of
 
 if TYPE_CHECKING:
     from abnn_mmseg.models.segmentor import BayesianSegmentor
@@ -13,32 +15,99 @@ if TYPE_CHECKING:
 # From images [B, 3, H, W] to logits [B, C, H, W]: the model's own pass.
 Forward = Callable[[Tensor], Tensor]
 # From images to the logits [n, B, C, H, W] of n networks.
-Networks = Callable[[Tensor], Tensor]
+Chunk = Callable[[Tensor], Tensor]
+PRECISIONS = ('float32', 'bfloat16')
+
+
+class Networks:
+    """The networks of a posterior for one input, ready to run.
+
+    This one is the model as it stands, ``count`` times.
+
+    Args:
+        forward (Callable): The model's deterministic pass.
+        count (int): Number of networks. Defaults to 1.
+    """
+
+    def __init__(self, forward: Forward, count: int = 1) -> None:
+        self.forward = forward
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def chunks(self, numbers: Sequence[int], view: View,
+               example: Tensor) -> Iterator[Chunk]:
+        """Yield some of the networks, several at a time.
+
+        A chunk is called once for each window of the image, in their order.
+
+        Args:
+            numbers (Sequence[int]): Which networks.
+            view (View): The view that all of them see.
+            example (Tensor): A window of the image as they see it.
+        """
+        for _ in numbers:
+            yield self.plain
+
+    def base(self) -> Chunk:
+        """The original network, which shares what others have computed."""
+        return self.plain
+
+    def plain(self, images: Tensor) -> Tensor:
+        """Logits ``[1, B, C, H, W]`` of the model as it stands."""
+        return self.forward(images)[None]
 
 
 class Posterior:
     """K networks that answer for one model.
 
-    A posterior is attached once to the model whose networks it holds. Asked
-    for :meth:`networks`, it yields them in chunks of n: functions that can
-    be called on any number of images or windows until the next chunk.
+    A posterior is attached once to the model whose networks it holds. It
+    changes nothing in the model, so several can be attached to one.
 
     Args:
-        views (dict, optional): Arguments of :func:`make_views`: each network
-            sees each image in all of these ways (test-time augmentation).
-            Defaults to None, as it is.
+        views (dict, optional): See :func:`make_views`. Each network takes
+            one of them, in turn. Defaults to None, the image as it is.
+        tolerance (float, optional): Stop drawing for an image once the
+            standard error of its mean probability, averaged over pixels, is
+            below this. It is judged when every member and view was seen.
+            Defaults to None, all networks.
+        precision (str): ``'bfloat16'`` runs the draws in mixed precision.
+            Class maps of ``prediction='centre'`` and ``'base'`` stay
+            float32, and so do all statistics. Defaults to ``'float32'``.
+
+    Attributes:
+        members (list[dict]): Norm tensors of each member by state-dict name.
+        temperatures (dict): Fitted for these members, by ``prediction``.
+        thresholds (dict): Chosen for these members, by score.
     """
+
+    # Whether member files can be loaded into it.
+    takes_members = False
+    # Whether there is anything to fine-tune.
+    trains = False
+    # Noise of a training pass, see BayesianNorm; None is none.
+    noise: Optional[str] = None
+    # Member files that the config names.
+    member_files: Optional[Sequence[str]] = None
+    # Networks in one pass; None chooses by device, memory and input size.
+    draws_per_pass: Optional[int] = None
 
     model: 'BayesianSegmentor'
 
-    def __init__(self, views: Optional[dict] = None) -> None:
-        views = {'flips': ()} if views is None else views
-        if not isinstance(views, dict) or set(views) - {'flips', 'scales'}:
-            raise ValueError(
-                f'views={views!r} of the posterior; write '
-                "views=dict(flips=('horizontal', ), scales=(0.75, )), or "
-                'None for the image as it is.')
-        self.views = make_views(**views)
+    def __init__(self,
+                 views: Optional[dict] = None,
+                 tolerance: Optional[float] = None,
+                 precision: str = 'float32') -> None:
+        if tolerance is not None and not tolerance > 0:
+            raise ValueError(f'tolerance={tolerance} must be positive, such '
+                             'as 0.01, or None to use all draws.')
+        self.views = make_views(views)
+        self.tolerance = tolerance
+        self.precision = one_of('precision', precision, PRECISIONS)
+        self.members: list[dict[str, Tensor]] = []
+        self.temperatures: dict[str, float] = {}
+        self.thresholds: dict[str, float] = {}
 
     def attach(self, model: 'BayesianSegmentor') -> None:
         """Get to know the model; called in the segmentor's constructor."""
@@ -46,42 +115,80 @@ class Posterior:
 
     def __len__(self) -> int:
         """How many networks there are."""
-        return 1
+        raise NotImplementedError
 
     @property
-    def is_network(self) -> bool:
-        """Whether the only network is the attached model as it stands."""
+    def is_plain(self) -> bool:
+        """Whether the only network is the model as it stands."""
         return False
 
     @property
-    def is_model(self) -> bool:
-        """Whether that network sees images just as the model would."""
-        return self.is_network and len(self.views) == 1
+    def in_scope(self) -> list[str]:
+        """Names of the layers that have noise."""
+        return []
 
-    def networks(self, forward: Forward, inputs: Tensor) -> Iterator[Networks]:
-        """Yield all K networks, chunk by chunk.
+    @property
+    def noise_settings(self) -> str:
+        """What numbers fitted to these networks depend on, for people."""
+        views = ' '.join(map(str, self.views))
+        return f'views {views}' if len(self.views) > 1 else 'no noise'
 
-        Args:
-            forward (Callable): The model's deterministic pass.
-            inputs (Tensor): Images of the size the networks will see.
-        """
-        raise NotImplementedError
+    def alphas(self) -> dict[str, float]:
+        """Noise level of the layers that have noise, by name."""
+        return {}
 
-    def centre(self, forward: Forward, inputs: Tensor) -> Iterator[Networks]:
-        """Yield the noise-free networks only."""
-        yield lambda images: forward(images)[None]
+    def set_members(self, members: list[dict[str, Tensor]]) -> None:
+        """Replace the members; none means the norms that the model has."""
+        raise ValueError(f'{type(self).__name__} has no members; use '
+                         'BNLPosterior.')
+
+    def draws(self, forward: Forward) -> Networks:
+        """All K networks."""
+        return Networks(forward, len(self))
+
+    def centre(self, forward: Forward) -> Networks:
+        """The noise-free networks only, one a member."""
+        return Networks(forward)
+
+    def views_of(self, count: int) -> list[View]:
+        """The view of each of the first ``count`` networks."""
+        return spread_views(count, self.views, max(1, len(self.members)))
+
+    def rounds(self, count: int) -> list[range]:
+        """Stretches of networks after which a tolerance may be judged."""
+        if self.tolerance is None:
+            return [range(count)]
+        step = max(2, len(self.members), len(self.views))
+        return [range(start, min(start + step, count))
+                for start in range(0, count, step)]
+
+    def autocast(self, device: torch.device) -> torch.autocast:
+        """The context in which draws run."""
+        # A surrounding autocast, of a test in mixed precision, stays.
+        return torch.autocast(
+            device.type, torch.bfloat16,
+            enabled=True) if self.precision == 'bfloat16' else torch.autocast(
+                device.type, torch.get_autocast_dtype(device.type),
+                enabled=torch.is_autocast_enabled(device.type))
 
 
 @MODELS.register_module()
 class DeterministicPosterior(Posterior):
-    """The trained network alone: the baseline of every comparison."""
+    """The trained network alone: the baseline of every comparison.
+
+    With several ``views`` it is test-time augmentation.
+    """
+
+    def __len__(self) -> int:
+        return len(self.views)
 
     @property
-    def is_network(self) -> bool:
-        return True
+    def is_plain(self) -> bool:
+        return len(self.views) == 1 and self.precision == 'float32'
 
-    def networks(self, forward: Forward, inputs: Tensor) -> Iterator[Networks]:
-        return self.centre(forward, inputs)
+    def centre(self, forward: Forward) -> Networks:
+        """No network has noise: the same ones."""
+        return self.draws(forward)
 
 
 @MODELS.register_module()

@@ -1,6 +1,4 @@
 """MC dropout: networks that lack some of their channels."""
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Optional
 
@@ -10,9 +8,13 @@ from mmseg.registry import MODELS
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
+from abnn_mmseg.models.passes import let_handle
 from abnn_mmseg.models.posteriors.base import Forward, Networks
 from abnn_mmseg.models.posteriors.draws import check_draws
-from abnn_mmseg.models.posteriors.forking import ForkingPosterior
+from abnn_mmseg.models.posteriors.forking import (
+    ForkedNetworks,
+    ForkingPosterior,
+)
 from abnn_mmseg.models.scopes import Scope, select
 
 if TYPE_CHECKING:
@@ -42,8 +44,6 @@ class DropoutPosterior(ForkingPosterior):
         **kwargs: How to run them, see :class:`ForkingPosterior`.
     """
 
-    fork_option = 'modules'
-
     def __init__(self,
                  modules: Scope = 'head',
                  rate: Optional[float] = None,
@@ -67,6 +67,7 @@ class DropoutPosterior(ForkingPosterior):
         rates = {name: self._rate(name, site) for name, site in sites.items()}
         self.rates = {name: rate for name, rate in rates.items() if rate}
         self.sites = {name: sites[name] for name in self.rates}
+        let_handle(self.sites.values())
 
     def _find(self, model: nn.Module) -> dict[str, nn.Module]:
         modules = dict(model.named_modules())
@@ -93,39 +94,33 @@ class DropoutPosterior(ForkingPosterior):
             'how much to drop after it; write rate=0.1, say.')
 
     def __len__(self) -> int:
-        return 1 if self.is_network else self.samples
+        return self.samples if self.sites else len(self.views)
 
     @property
-    def is_network(self) -> bool:
-        return not self.sites
+    def is_plain(self) -> bool:
+        return (not self.sites and len(self.views) == 1
+                and self.precision == 'float32')
 
-    def networks(self, forward: Forward, inputs: Tensor) -> Iterator[Networks]:
-        if self.is_network:
-            return self.centre(forward, inputs)
-        numbers = torch.arange(self.samples, device=inputs.device)
-        return self.forked(
-            partial(self._run, forward), numbers, self.sites.values(), inputs)
+    @property
+    def noise_settings(self) -> str:
+        return f'modules {self.modules!r}, rate {self.rate}'
 
-    def _run(self, forward: Forward, number: Tensor, images: Tensor,
-             vmapped: bool = False) -> Tensor:
-        with self._dropping(number):
-            return forward(images)
+    def draws(self, forward: Forward) -> Networks:
+        if not self.sites:
+            return super().draws(forward)
+        device = next(self.model.parameters()).device
+        return ForkedNetworks(
+            self, forward, torch.arange(self.samples, device=device),
+            self._forks, self.sites.values())
 
-    @contextmanager
-    def _dropping(self, number: Tensor):
-        """For the time of a pass, the model is that network."""
-        handles = [
-            site.register_forward_hook(partial(self._drop, name, number))
-            for name, site in self.sites.items()
-        ]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
+    def _forks(self, number: Tensor, vmapped: bool) -> dict:
+        """Handlers that make the model one of the networks."""
+        return {site: partial(self._drop, name, number)
+                for name, site in self.sites.items()}
 
-    def _drop(self, name: str, number: Tensor, module: nn.Module, arguments,
-              output: Tensor) -> Tensor:
+    def _drop(self, name: str, number: Tensor, forward, *args,
+              **kwargs) -> Tensor:
+        output = forward(*args, **kwargs)
         if not isinstance(output, Tensor) or output.dim() not in (3, 4):
             raise ValueError(
                 f'{name} does not give one tensor of features, so nothing '

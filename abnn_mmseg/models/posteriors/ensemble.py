@@ -1,14 +1,25 @@
 """Deep ensembles: networks that were trained apart."""
+import copy
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Optional, Union
+from typing import TYPE_CHECKING, Optional, Union
 
 from mmseg.registry import MODELS
 from torch import Tensor, nn
 
-from abnn_mmseg.models.posteriors.base import Forward, Networks, Posterior
-from abnn_mmseg.utils.checkpoints import map_state_dict
+from abnn_mmseg.models.posteriors.base import (
+    Chunk,
+    Forward,
+    Networks,
+    Posterior,
+)
+from abnn_mmseg.models.posteriors.views import View
+from abnn_mmseg.utils.checkpoints import check_weights, map_state_dict
+
+if TYPE_CHECKING:
+    from abnn_mmseg.models.segmentor import BayesianSegmentor
 
 
 @MODELS.register_module()
@@ -16,18 +27,19 @@ class EnsemblePosterior(Posterior):
     """The networks of several full checkpoints (Lakshminarayanan et al.).
 
     They are streamed: the files stay mapped into memory, which the system
-    fills and frees as it likes, and the model takes the weights of one after
-    the other. So memory does not grow with their number.
+    fills and frees as it likes, and one copy of the model takes the weights
+    of one after the other. So memory does not grow with their number. Threads
+    take turns at the copy.
 
     Args:
         checkpoints (Sequence[str]): Checkpoints of this very architecture,
             all networks of the ensemble.
-        views (dict, optional): See :class:`Posterior`.
+        **kwargs: See :class:`Posterior`.
     """
 
     def __init__(self, checkpoints: Sequence[Union[str, Path]] = (),
-                 views: Optional[dict] = None) -> None:
-        super().__init__(views)
+                 **kwargs) -> None:
+        super().__init__(**kwargs)
         self.set_checkpoints(checkpoints)
 
     def set_checkpoints(self, checkpoints: Sequence[Union[str,
@@ -35,35 +47,82 @@ class EnsemblePosterior(Posterior):
         """Replace the networks; none means the model alone."""
         self.checkpoints = [str(path) for path in checkpoints]
         self._states: list[dict[str, Tensor]] = []
+        self._copy: Optional[BayesianSegmentor] = None
+        self._loaded: Optional[dict[str, Tensor]] = None
+        self._turn = threading.RLock()
 
     def __len__(self) -> int:
-        return max(1, len(self.checkpoints))
+        return len(self.checkpoints) or len(self.views)
 
     @property
-    def is_network(self) -> bool:
-        return not self.checkpoints
+    def is_plain(self) -> bool:
+        return (not self.checkpoints and len(self.views) == 1
+                and self.precision == 'float32')
 
-    def networks(self, forward: Forward, inputs: Tensor) -> Iterator[Networks]:
-        if self.is_network:
-            yield from super().centre(forward, inputs)
-        for state in self.states():
-            with _weights(self.model, state):
-                yield lambda images: forward(images)[None]
+    @property
+    def noise_settings(self) -> str:
+        return f'{len(self.checkpoints)} checkpoints'
 
-    def centre(self, forward: Forward, inputs: Tensor) -> Iterator[Networks]:
+    def draws(self, forward: Forward) -> Networks:
+        if not self.checkpoints:
+            return super().draws(forward)
+        return EnsembleNetworks(self, forward)
+
+    def centre(self, forward: Forward) -> Networks:
         """No network has noise: the same ones."""
-        return self.networks(forward, inputs)
+        return self.draws(forward)
 
     def states(self) -> list[dict[str, Tensor]]:
         """The mapped weights of all networks, each checked once."""
-        if not self._states:
-            own = _own(self.model)
-            self._states = [_read(path, own) for path in self.checkpoints]
-        return self._states
+        with self._turn:
+            if not self._states:
+                own = weights_of(self.model)
+                self._states = [_read(path, own) for path in self.checkpoints]
+            return self._states
+
+    def run(self, forward: Forward, state: dict[str, Tensor],
+            images: Tensor) -> Tensor:
+        """Logits ``[1, B, C, H, W]`` of the network with these weights."""
+        with self._turn:
+            if self._copy is None:
+                self._copy = copy.deepcopy(self.model)
+            if self._loaded is not state:
+                self._load(state)
+            return forward(images, self._copy)[None]
+
+    def _load(self, state: dict[str, Tensor]) -> None:
+        own = weights_of(self.model)
+        for key, tensor in weights_of(self._copy).items():
+            tensor.data = state[key].to(own[key])
+        self._loaded = state
+
+    def __getstate__(self) -> dict:
+        # Locks cannot be copied, and the rest is read again when needed.
+        return {**vars(self), '_turn': None, '_copy': None, '_states': [],
+                '_loaded': None}
+
+    def __setstate__(self, state: dict) -> None:
+        vars(self).update(state, _turn=threading.RLock())
 
 
-def _own(model: nn.Module) -> dict[str, Tensor]:
+class EnsembleNetworks(Networks):
+    """The networks of an ensemble, one after the other."""
+
+    def __init__(self, posterior: EnsemblePosterior,
+                 forward: Forward) -> None:
+        super().__init__(forward, len(posterior))
+        self.posterior = posterior
+
+    def chunks(self, numbers: Sequence[int], view: View,
+               example: Tensor) -> Iterator[Chunk]:
+        states = self.posterior.states()
+        for number in numbers:
+            yield partial(self.posterior.run, self.forward, states[number])
+
+
+def weights_of(model: Optional[nn.Module]) -> dict[str, Tensor]:
     """Weights, without what only a loss needs."""
+    assert model is not None
     state = model.state_dict(keep_vars=True)
     return {k: v for k, v in state.items() if not k.endswith('.eta')}
 
@@ -77,17 +136,6 @@ def _read(path: str, own: dict[str, Tensor]) -> dict[str, Tensor]:
             f'{path} of EnsemblePosterior is a network of another '
             f'architecture: {len(wrong)} of {len(own)} tensors do not match, '
             f'such as {wrong[0]}; give checkpoints of one config.')
-    return {key: state[key] for key in own}
-
-
-@contextmanager
-def _weights(model: nn.Module, state: dict[str, Tensor]):
-    """For the time of a pass, the model has these weights."""
-    own = {key: (tensor, tensor.data) for key, tensor in _own(model).items()}
-    try:
-        for key, (tensor, before) in own.items():
-            tensor.data = state[key].to(before.device, before.dtype)
-        yield
-    finally:
-        for tensor, before in own.values():
-            tensor.data = before
+    state = {key: state[key] for key in own}
+    check_weights(state, path)
+    return state

@@ -4,16 +4,17 @@
 are n copies of one image in the batch, and row i of a norm's input gets the
 scale and shift of network i.
 """
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Callable
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from abnn_mmseg.models.posteriors.bank import Bank, BNLPosterior, slice_bank
+from abnn_mmseg.models.passes import Handler, handling
+from abnn_mmseg.models.posteriors.bank import Bank, BNLPosterior
 from abnn_mmseg.models.posteriors.base import Forward
-from abnn_mmseg.models.posteriors.sharing import SharedTrunk
+from abnn_mmseg.models.posteriors.forking import ForkedNetworks, slice_values
+from abnn_mmseg.models.posteriors.views import View
 
 
 class BankRows:
@@ -34,50 +35,50 @@ class BankRows:
         self.bank = bank
         self.forward = forward
         self.draws_per_pass = draws_per_pass
-        self.trunk = SharedTrunk(
-            posterior.model, [posterior.layers[name] for name in bank],
-            posterior.share_trunk)
-        self.shared = self._learn(example)
-
-    def _learn(self, example: Tensor) -> set[tuple]:
-        """Calls of modules that lie before every fork."""
-        with self.trunk.one_pass():
-            self.posterior.run_many(
-                partial(self.posterior.run, self.forward),
-                slice_bank(self.bank, slice(0, 1)), self.trunk, example)
-        return self.trunk.shared()
+        # Calls of modules that lie before every fork.
+        networks = ForkedNetworks(
+            posterior, forward, bank, posterior.forks,
+            [posterior.layers[name] for name in bank])
+        self.views = posterior.views_of(len(networks))
+        trunk = networks.trunk(View())
+        networks.run(slice_values(bank, [0]), trunk, 0, example)
+        self.shared = trunk.shared()
+        self.candidates = trunk.candidates
 
     def logits(self, image: Tensor) -> Iterator[Tensor]:
         """Yield the logits ``[n, 1, C, H, W]`` of chunks of networks."""
-        count = len(next(iter(self.bank.values())).scale)
-        memory: dict = {}
-        for start in range(0, count, self.draws_per_pass):
-            rows = min(self.draws_per_pass, count - start)
-            chunk = slice_bank(self.bank, slice(start, start + rows))
-            with self.trunk.wrapped(self._sharing(memory, rows)):
-                logits = self.posterior.run(
-                    self.forward, chunk, _repeat(rows, image))
-            yield logits[:, None]
+        for view in dict.fromkeys(self.views):
+            numbers = [k for k, own in enumerate(self.views) if own == view]
+            memory: dict = {}
+            for start in range(0, len(numbers), self.draws_per_pass):
+                chunk = numbers[start:start + self.draws_per_pass]
+                yield view.through(
+                    partial(self._run, chunk, memory), image)
 
-    def _sharing(self, memory: dict, rows: int) -> Callable:
+    def _run(self, numbers: Sequence[int], memory: dict,
+             image: Tensor) -> Tensor:
+        rows = len(numbers)
+        value = slice_values(self.bank, list(numbers))
+        calls: dict[nn.Module, int] = {}
+        handlers: dict[nn.Module, Handler] = {
+            module: partial(self._share, module, calls, memory, rows)
+            for module in self.candidates
+        }
+        handlers.update(self.posterior.forks(value, False))
+        with handling(handlers):
+            return self.forward(_repeat(rows, image))[:, None]
+
+    def _share(self, module: nn.Module, calls: dict, memory: dict, rows: int,
+               forward, *args, **kwargs):
         """Let shared modules see one row, once, and give all the same."""
-        calls: dict = {}
-
-        def wrap(module, forward):
-
-            def sharing_forward(*args, **kwargs):
-                calls[module] = calls.get(module, -1) + 1
-                key = module, calls[module]
-                if key not in self.shared:
-                    return forward(*args, **kwargs)
-                if key not in memory:
-                    args, kwargs = tree_map(_first_row, (args, kwargs))
-                    memory[key] = forward(*args, **kwargs)
-                return tree_map(partial(_repeat, rows), memory[key])
-
-            return sharing_forward
-
-        return wrap
+        calls[module] = calls.get(module, -1) + 1
+        key = module, calls[module]
+        if key not in self.shared:
+            return forward(*args, **kwargs)
+        if key not in memory:
+            args, kwargs = tree_map(_first_row, (args, kwargs))
+            memory[key] = forward(*args, **kwargs)
+        return tree_map(partial(_repeat, rows), memory[key])
 
 
 def _first_row(value):

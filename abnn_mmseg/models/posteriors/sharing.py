@@ -1,11 +1,12 @@
 """Fork late: what no draw changes is computed once, however many draws."""
 from collections.abc import Iterable
-from contextlib import contextmanager
-from typing import Callable
+from functools import partial
 
-import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
+
+from abnn_mmseg.compat import is_vmapped
+from abnn_mmseg.models.passes import Handler, let_handle
 
 MAX_BYTES = 2 * 1024**3
 
@@ -17,16 +18,15 @@ class SharedTrunk:
     first pass runs under ``vmap``, a candidate whose arguments carry no
     network dimension is upstream of every fork, so its output holds for all
     passes to come. Without ``vmap``, what runs before the first forking
-    layer does is upstream. Call i of a module in a later pass gets the
-    output of call i in the first one, which also tells sliding windows
-    apart.
+    layer does is upstream. Call i of a module in a later pass over the same
+    window gets the output of call i in the first one.
 
-    One object serves the passes over one input.
+    One object serves the passes over one view of one input.
 
     Args:
         model (nn.Module): The segmentor.
         forking (Iterable[nn.Module]): The layers that differ by network.
-        enabled (bool): False shares nothing.
+        enabled (bool): False shares nothing. Defaults to True.
         max_bytes (int): Remember no more than this; what is not remembered
             is computed again. Defaults to 2 GiB.
     """
@@ -39,79 +39,74 @@ class SharedTrunk:
         self.forking = list(forking)
         self.candidates = (
             _largest_without(model, set(self.forking)) if enabled else [])
-        # Whether all that can be shared is known.
-        self.learned = not enabled
-        # Whether the order of calls tells what is upstream, for want of vmap.
-        self.by_order = False
-        self._forked = False
-        self._calls: dict[nn.Module, int] = {}
-        self._memory: dict[tuple[nn.Module, int], _Output] = {}
-        self._budget = max_bytes
+        let_handle(self.candidates)
+        self.enabled = enabled
+        # Windows whose first pass is over: all that can be shared is known.
+        self.learned: set[int] = set()
+        self.memory: dict[tuple[nn.Module, int, int], _Output] = {}
+        self.budget = max_bytes
 
-    @contextmanager
-    def one_pass(self):
-        """Share within this pass over all windows."""
-        self.rewind({})
-        hooks = [] if self.learned else [
-            layer.register_forward_pre_hook(self._note_fork)
-            for layer in self.forking
-        ]
-        try:
-            with self.wrapped(self._sharing):
-                yield
-        finally:
-            for hook in hooks:
-                hook.remove()
-        self.learned = True
+    def knows(self, window: int) -> bool:
+        """Whether a pass over this window can learn nothing more."""
+        return not self.enabled or window in self.learned
 
-    @contextmanager
-    def wrapped(self, wrap: Callable[[nn.Module, Callable], Callable]):
-        """For a while, candidates run what ``wrap`` makes of their pass."""
-        for module in self.candidates:
-            module.forward = wrap(module, module.forward)
-        try:
-            yield
-        finally:
-            for module in self.candidates:
-                del module.forward
+    def start(self, window: int, vmapped: bool = False) -> 'TrunkPass':
+        """A pass over a window, by one network or by several at once."""
+        return TrunkPass(self, window, vmapped)
 
     def shared(self) -> set[tuple[nn.Module, int]]:
         """The calls, module and number, whose output is remembered."""
-        return set(self._memory)
+        return {(module, call) for module, _, call in self.memory}
 
-    def mark(self) -> dict[nn.Module, int]:
-        """Where in the pass a window starts, for :meth:`rewind`."""
-        self._forked = False
-        return dict(self._calls)
-
-    def rewind(self, mark: dict[nn.Module, int]) -> None:
-        """Another network is about to see the window that starts there."""
-        self._forked = False
-        self._calls = dict(mark)
-
-    def _note_fork(self, *_) -> None:
-        self._forked = True
-
-    def _sharing(self, module: nn.Module, forward: Callable) -> Callable:
-
-        def sharing_forward(*args, **kwargs):
-            call = self._calls[module] = self._calls.get(module, -1) + 1
-            known = self._memory.get((module, call))
-            if known is not None and known.untouched:
-                return known.output
-            upstream = not (self.by_order and self._forked)
-            output = forward(*args, **kwargs)
-            if upstream and not self.learned:
-                self._learn((module, call), (args, kwargs), output)
-            return output
-
-        return sharing_forward
-
-    def _learn(self, key: tuple, arguments, output) -> None:
+    def learn(self, key: tuple, arguments, output) -> None:
+        """Remember an output if it may be shared and there is room."""
         new = _Output(output)
-        if new.sharable(arguments) and new.nbytes <= self._budget:
-            self._memory[key] = new
-            self._budget -= new.nbytes
+        if new.sharable(arguments) and new.nbytes <= self.budget:
+            self.memory[key] = new
+            self.budget -= new.nbytes
+
+
+class TrunkPass:
+    """One pass over one window: counts calls and notes the first fork."""
+
+    def __init__(self, trunk: SharedTrunk, window: int,
+                 vmapped: bool) -> None:
+        self.trunk = trunk
+        self.window = window
+        self.vmapped = vmapped
+        self.forked = False
+        self.calls: dict[nn.Module, int] = {}
+
+    def handlers(self, forks: dict[nn.Module, Handler]
+                 ) -> dict[nn.Module, Handler]:
+        """Those of the candidates, and of forking layers as given."""
+        handlers: dict[nn.Module, Handler] = {
+            module: partial(self._share, module)
+            for module in self.trunk.candidates
+        }
+        for module, handler in forks.items():
+            handlers[module] = partial(self._fork, handler)
+        return handlers
+
+    def finish(self) -> None:
+        """Nothing more is learned about this window."""
+        self.trunk.learned.add(self.window)
+
+    def _fork(self, handler: Handler, *args, **kwargs):
+        self.forked = True
+        return handler(*args, **kwargs)
+
+    def _share(self, module: nn.Module, forward, *args, **kwargs):
+        call = self.calls[module] = self.calls.get(module, -1) + 1
+        key = module, self.window, call
+        known = self.trunk.memory.get(key)
+        if known is not None and known.untouched:
+            return known.output
+        upstream = self.vmapped or not self.forked
+        output = forward(*args, **kwargs)
+        if upstream and not self.trunk.knows(self.window):
+            self.trunk.learn(key, (args, kwargs), output)
+        return output
 
 
 class _Output:
@@ -134,8 +129,7 @@ class _Output:
 
     def sharable(self, arguments) -> bool:
         tensors = _tensors(arguments) + self.tensors
-        forked = any(torch._C._functorch.is_batchedtensor(t) for t in tensors)
-        return not forked and None not in self.versions
+        return None not in self.versions and not any(map(is_vmapped, tensors))
 
 
 def _tensors(values) -> list[Tensor]:

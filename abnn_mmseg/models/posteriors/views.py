@@ -1,12 +1,9 @@
 """Views of an image: flipped, resized, and undone in the logits."""
+import math
 from collections.abc import Sequence
-from typing import (
-    Callable,
-    NamedTuple,
-    Optional,
-    Union,
-)
+from typing import Callable, NamedTuple, Optional, Union
 
+import torch
 from mmseg.models.utils import resize
 from torch import Tensor
 
@@ -29,49 +26,72 @@ class View(NamedTuple):
     def look(self, images: Tensor) -> Tensor:
         """The images as a network sees them."""
         if self.scale != 1:
-            size = [max(1, round(self.scale * n)) for n in images.shape[2:]]
+            # sym_int and sym_max are int and max that a graph can hold.
+            size = [torch.sym_max(1, torch.sym_int(self.scale * n))
+                    for n in images.shape[2:]]
             images = resize(images, size, mode='bilinear',
                             align_corners=False, warning=False)
         return self._flipped(images)
 
     def through(self, networks: Callable[[Tensor], Tensor],
-                sizes: Optional[dict[tuple, tuple]],
                 images: Tensor) -> Tensor:
-        """Logits ``[n, B, C, H, W]`` of n networks that see the images so.
+        """Logits ``[n, B, C, H, W]`` of n networks that see this view.
 
-        They have the size of the images, or the one that the first view
-        puts into ``sizes``.
+        They have the size of the images.
         """
         logits = self._flipped(networks(self.look(images)))
-        shape, own = tuple(images.shape[2:]), tuple(logits.shape[-2:])
-        size = shape if sizes is None else sizes.setdefault(shape, own)
-        if own == size:
+        if self.scale == 1:
             return logits
-        resized = resize(logits.flatten(0, 1), size, mode='bilinear',
-                         align_corners=False, warning=False)
+        resized = resize(
+            logits.flatten(0, 1), images.shape[2:], mode='bilinear',
+            align_corners=False, warning=False)
         return resized.unflatten(0, logits.shape[:2])
 
     def _flipped(self, maps: Tensor) -> Tensor:
         return maps.flip(DIRECTIONS[self.flip]) if self.flip else maps
 
 
-def make_views(flips: Union[str, Sequence[str]] = ('horizontal', ),
-               scales: Union[float, Sequence[float]] = ()) -> list[View]:
+def make_views(views: Optional[dict]) -> list[View]:
     """The image as it is, its flips, and the same at every other scale.
 
     Args:
-        flips (Sequence[str]): Of ``'horizontal'`` and ``'vertical'``.
-        scales (Sequence[float]): Sizes besides 1.
+        views (dict, optional): ``flips``, of ``'horizontal'`` and
+            ``'vertical'``, and ``scales``, sizes besides 1. None is the
+            image as it is.
     """
-    flips = (flips, ) if isinstance(flips, str) else flips
-    scales = (scales, ) if isinstance(scales, (int, float)) else scales
+    if views is None:
+        return [View()]
+    if not isinstance(views, dict) or set(views) - {'flips', 'scales'}:
+        raise ValueError(
+            f'views={views!r} of the posterior; write '
+            "views=dict(flips=('horizontal', ), scales=(0.75, )), or None "
+            'for the image as it is.')
+    flips = _several(views.get('flips', ()), str)
+    scales = _several(views.get('scales', ()), (int, float))
     for flip in flips:
         if flip not in DIRECTIONS:
             raise ValueError(f'flips={flips!r} of the posterior holds '
                              f'{flip!r}; write of {tuple(DIRECTIONS)}.')
-    if any(not scale > 0 for scale in scales):
+    if any(not 0 < scale < math.inf for scale in scales):
         raise ValueError(f'scales={scales!r} of the posterior must be '
                          'positive factors such as (0.75, 1.25).')
     others = [scale for scale in scales if scale != 1]
     return [View(scale, flip) for scale in (1, *others)
             for flip in (None, *flips)]
+
+
+def _several(value: Union[str, float, Sequence], kind) -> tuple:
+    return (value, ) if isinstance(value, kind) else tuple(value)
+
+
+def spread_views(count: int, views: Sequence[View],
+                 members: int = 1) -> list[View]:
+    """One view for each of ``count`` networks.
+
+    Network k is of member ``k % M``. It sees view ``k % V``, and one further
+    each time the pairs of member and view would begin to repeat. So the first
+    max(M, V) networks hold all members and all views, and M * V networks hold
+    all pairs of them.
+    """
+    period = math.lcm(members, len(views))
+    return [views[(k + k // period) % len(views)] for k in range(count)]
