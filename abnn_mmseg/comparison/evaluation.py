@@ -3,10 +3,9 @@ import copy
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Callable, Optional
+from typing import Optional
 
 import numpy as np
 import torch
@@ -15,7 +14,7 @@ from mmengine.evaluator import Evaluator
 
 from abnn_mmseg.engine.tester import grouped
 from abnn_mmseg.models.posteriors import DeterministicPosterior
-from abnn_mmseg.models.segmentor import BayesianSegmentor
+from abnn_mmseg.models.segmentor import Answer, BayesianSegmentor
 from abnn_mmseg.utils.checkpoints import read_checkpoint
 from abnn_mmseg.utils.console import progress
 from abnn_mmseg.utils.files import atomic_path
@@ -33,8 +32,7 @@ class Evaluation:
     Args:
         model (BayesianSegmentor): The method's.
         variants (dict): Overrides of the segmentor's ``prediction`` and
-            ``temperature``, by name; ``views=1`` takes so many of the
-            posterior's views.
+            ``temperature``, by name.
         dataset (Dataset): Packs inputs with their ground truth.
         metrics (Sequence[dict]): Configs of metrics.
         images (Sequence[int]): Which images of the dataset.
@@ -89,7 +87,7 @@ class Evaluation:
 
     def _result(self, name: str) -> dict:
         metrics = grouped(self.evaluators[name].evaluate(len(self.images)))
-        networks = len(self.model.posterior) * self._views(name)
+        networks = len(self.model.posterior)
         if networks == 1:
             # One network cannot disagree with itself: rounding errors.
             metrics = {key: value for key, value in metrics.items()
@@ -106,23 +104,13 @@ class Evaluation:
                              for s in timed)))
 
     def _own(self, name: str, seconds: dict[str, float]) -> float:
-        parts = ['draws', 'centres'] if self._is_centre(name) else ['draws']
+        """Seconds that a variant alone would take for an image."""
+        parts = {'posterior_mean', self._prediction(name)}
         return seconds[f'conclude {name}'] + sum(
-            seconds[f'{part} {views}'] for part in parts
-            for views in self._wanted() if views <= self._views(name))
+            seconds[part] for part in parts)
 
-    def _views(self, name: str) -> int:
-        return self.variants[name].get(
-            'views', len(self.model.posterior.views))
-
-    def _wanted(self) -> list[int]:
-        """Numbers of views that variants have."""
-        return sorted(set(map(self._views, self.variants)))
-
-    def _is_centre(self, name: str) -> bool:
-        prediction = self.variants[name].get('prediction',
-                                             self.model.prediction)
-        return prediction == 'centre'
+    def _prediction(self, name: str) -> str:
+        return self.variants[name].get('prediction', self.model.prediction)
 
     def _inputs(self, number: int) -> dict:
         batch = pseudo_collate([self.dataset[number]])
@@ -134,21 +122,11 @@ class Evaluation:
         inputs, samples = data['inputs'], data['data_samples']
         metas = [sample.metainfo for sample in samples]
         seconds: dict[str, float] = {}
-        draws = centres = self._by_views(
-            'draws', partial(self.model.draw_statistics, inputs, metas),
-            seconds)
-        if any(map(self._is_centre, self.variants)):
-            centres = self._by_views(
-                'centres', partial(self.model.centre_statistics, inputs,
-                                   metas), seconds)
+        answer = self._answer(inputs, metas, seconds)
         for name, changes in self.variants.items():
-            predicting = centres if self._is_centre(name) else draws
-            views = self._views(name)
-            settings = {k: v for k, v in changes.items() if k != 'views'}
             with self._clock(f'conclude {name}', seconds), _changed(
-                    self.model, settings):
-                self.model.conclude(
-                    inputs, samples, draws[views], predicting[views])
+                    self.model, changes):
+                self.model.conclude(answer, samples)
             self.evaluators[name].process(samples, data)
             if number in self.shown:
                 self._keep(name, number, samples[0])
@@ -156,20 +134,20 @@ class Evaluation:
             seconds['reference'] = self._time_reference(data)
         self.seconds.append(seconds)
 
-    def _by_views(self, what: str, statistics: Callable,
-                  seconds: dict[str, float]) -> dict[int, list]:
-        """Statistics over the first views, by how many they are."""
-        posterior = self.model.posterior
-        every, start = posterior.views, 0
-        found: dict[int, list] = {}
-        for stop in self._wanted():
-            with self._clock(f'{what} {stop}', seconds), _changed(
-                    posterior, dict(views=every[start:stop])):
-                found[stop] = statistics()
-            for more, known in zip(found[stop], found.get(start, [])):
-                more.merge(known)
-            start = stop
-        return found
+    def _answer(self, inputs: torch.Tensor, metas: list[dict],
+                seconds: dict[str, float]) -> Answer:
+        """One answer for all variants; each prediction is timed apart."""
+        with self._clock('posterior_mean', seconds):
+            answer = self.model.answer(inputs, metas, predictions=())
+        posteriors = dict(
+            centre=self.model.posterior.noise_free(), base=self.reference)
+        for name in {*map(self._prediction, self.variants)} & {*posteriors}:
+            with self._clock(name, seconds):
+                other = self.model.answer(inputs, metas, posteriors[name], ())
+            answer.predictions[name] = other.draws
+            if other.logits:
+                answer.logits[name] = other.logits[name]
+        return answer
 
     @torch.no_grad()
     def _time_reference(self, data: dict) -> float:
@@ -177,11 +155,9 @@ class Evaluation:
         inputs, samples = data['inputs'], copy.deepcopy(data['data_samples'])
         metas = [sample.metainfo for sample in samples]
         seconds: dict[str, float] = {}
-        alone = dict(posterior=self.reference, temperature=1.)
-        with _changed(self.model, alone):
-            with self._clock('reference', seconds):
-                draws = self.model.draw_statistics(inputs, metas)
-                self.model.conclude(inputs, samples, draws, draws)
+        with self._clock('reference', seconds):
+            answer = self.model.answer(inputs, metas, self.reference)
+            self.model.conclude(answer, samples, temperature=1.)
         return seconds['reference']
 
     @contextmanager

@@ -38,8 +38,7 @@ class Method:
         posterior: Instead of the one of the config, if any.
         options: Overrides of the config, as ``--cfg-options``.
         variants: Rows that share their draws, by name: overrides of
-            ``prediction`` and ``temperature`` of the segmentor; ``views=1``
-            takes only so many of the posterior's views.
+            ``prediction`` and ``temperature`` of the segmentor.
         group: Methods that differ by seed only; the table adds their mean
             and spread.
         training_seconds: Of the first checkpoint, if it does not say itself.
@@ -62,14 +61,12 @@ class Method:
                     'train it with tools/train.py first, name another file '
                     'in the config, or leave the method out with --only.')
         for name, changes in self.variants.items():
-            strange = set(changes) - {'prediction', 'temperature', 'views'}
+            strange = set(changes) - {'prediction', 'temperature'}
             if strange:
                 raise ValueError(
                     f'variant {name!r} of the method {self.name!r} changes '
                     f'{sorted(strange)[0]!r}; a variant may change '
-                    'prediction, temperature and views, so write a method.')
-            _check_views(f'variant {name!r} of the method {self.name!r}',
-                         changes)
+                    'prediction and temperature, so write a method.')
             one_of(f'prediction of the variant {name!r}',
                    changes.get('prediction', PREDICTIONS[0]), PREDICTIONS)
             check_temperature(changes.get('temperature', 1.))
@@ -90,17 +87,7 @@ class Method:
 
     def build(self, device: Optional[str] = None) -> BayesianSegmentor:
         """The segmentor, loaded."""
-        model = build_segmentor(self.cfg, self.checkpoints, device)
-        # At the head's resolution, each view has maps of its own size.
-        most = len(model.posterior.views) * (model.resolution == 'full')
-        for name, changes in self.variants.items():
-            if changes.get('views', 0) > most:
-                raise ValueError(
-                    f'variant {name!r} of the method {self.name!r} has views='
-                    f'{changes["views"]}; its posterior has '
-                    f'{len(model.posterior.views)}, and some of them can be '
-                    "taken with resolution='full' only.")
-        return model
+        return build_segmentor(self.cfg, self.checkpoints, device)
 
     def settings(self, variant: str) -> dict:
         """All that decides on a row: the model's config and its weights."""
@@ -130,17 +117,6 @@ class Method:
             Path(path).stat().st_size if is_member_file(path) else sum(
                 value.nbytes for value in map_state_dict(path).values())
             for path in self.checkpoints)
-
-
-def _check_views(where: str, changes: dict) -> None:
-    views = changes.get('views', 1)
-    if not isinstance(views, int) or isinstance(views, bool) or views < 1:
-        raise ValueError(f'{where} has views={views!r}; write how many of '
-                         "the posterior's it takes, such as views=1.")
-    if 'views' in changes and changes.get('temperature') == 'members':
-        raise ValueError(f'{where} takes some of the views, but the '
-                         "members' temperature was fitted to all of them; "
-                         'write a number, or a method with other views.')
 
 
 def digest(path: str, with_temperature: bool = False) -> str:

@@ -37,8 +37,8 @@ class BDDAnomalyDataset(AnomalySegDataset):
             for the same classes. Defaults to ('train', 'motorcycle').
         data_prefix (dict, optional): Defaults to ``images`` and ``labels``.
         ann_file (str, optional): Defaults to the list file of the split.
-        seg_map_suffix (str): Defaults to '_train_id'; '' for releases that name
-            labels like images.
+        seg_map_suffix (str): Defaults to '_train_id'; '' for releases that
+            name labels like images.
         **kwargs: See :class:`AnomalySegDataset`.
     """
 

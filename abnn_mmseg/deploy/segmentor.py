@@ -1,5 +1,5 @@
 """One plain module for image in, probability and maps out: for graphs."""
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Callable, Optional
 
@@ -92,12 +92,13 @@ class DeployedSegmentor(nn.Module):
         return (inputs - self.mean) / self.std if hasattr(
             self, 'mean') else inputs
 
-    def _forward(self, inputs: Tensor) -> Tensor:
+    def _forward(self, size: Sequence[int], inputs: Tensor) -> Tensor:
+        """Logits of that size."""
         return self.model._to_logits(self.model.encode_decode(
-            inputs, [dict(img_shape=inputs.shape[2:])]))
+            inputs, [dict(img_shape=torch.Size(size))]))
 
     def _one(self, inputs: Tensor) -> Iterator[Tensor]:
-        yield self._forward(inputs)[None]
+        yield self._forward(inputs.shape[2:], inputs)[None]
 
 
 def _check(model: BayesianSegmentor) -> None:

@@ -190,8 +190,10 @@ class BayesianSegmentor(BaseSegmentor):
             found['base'] = list(map(self._statistics_of, logits['base']))
         del networks  # and what they remember, before more is computed
         if 'centre' in wanted:
-            found['centre'] = self._stream(
-                posterior, posterior.centre(forward), inputs, metas)
+            centre = self.answer(inputs, metas, posterior.noise_free(), ())
+            found['centre'] = centre.draws
+            if centre.logits:
+                logits['centre'] = centre.logits['centre']
         return Answer(draws, found, logits)
 
     def conclude(self,
@@ -261,7 +263,8 @@ class BayesianSegmentor(BaseSegmentor):
 
         ``model`` may be a copy of this one with other weights.
         """
-        metas = [dict(m, img_shape=images.shape[2:]) for m in metas]
+        if self._slides():
+            metas = [dict(m, img_shape=images.shape[2:]) for m in metas]
         return (model or self).encode_decode(images, metas)
 
     def _scores_masks(self) -> bool:

@@ -58,7 +58,7 @@ CASES = [
     (segmentor(scores=('entropie', )), "did you mean 'entropy'"),
     (segmentor(scores='mutual_info'), "did you mean 'mutual_information'"),
     (segmentor(prediction='center'), "did you mean 'centre'"),
-    (segmentor(resolution='decode'), "did you mean 'decoder'"),
+    (segmentor(prediction='bass'), "did you mean 'base'"),
     (segmentor(statistics='freeze'), "did you mean 'frozen'"),
     (segmentor(temperature=0), 'temperature=0 .* must be positive'),
     (segmentor(temperature=NAN), 'temperature=nan .* must be positive'),

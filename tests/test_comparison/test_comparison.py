@@ -161,14 +161,13 @@ def check_costs(rows, base, runs):
 def test_a_variant_is_charged_for_what_it_uses():
     """By a clock that is given."""
     some = Evaluation.__new__(Evaluation)
-    some.variants = {'all': {}, 'one': dict(views=1),
-                     'centre': dict(prediction='centre')}
-    some.model = SimpleNamespace(
-        prediction='posterior_mean', posterior=SimpleNamespace(views='ab'))
-    seconds = {'draws 1': 1, 'draws 2': 2, 'centres 1': 4, 'centres 2': 8,
-               **{f'conclude {name}': 16 for name in some.variants}}
+    some.variants = {'mean': {}, 'centre': dict(prediction='centre'),
+                     'base': dict(prediction='base')}
+    some.model = SimpleNamespace(prediction='posterior_mean')
+    seconds = {'posterior_mean': 1, 'centre': 2, 'base': 4,
+               **{f'conclude {name}': 8 for name in some.variants}}
     assert {name: some._own(name, seconds) for name in some.variants} == {
-        'all': 16 + 1 + 2, 'one': 16 + 1, 'centre': 16 + 1 + 2 + 4 + 8}
+        'mean': 8 + 1, 'centre': 8 + 1 + 2, 'base': 8 + 1 + 4}
 
 
 def test_an_interrupted_row_goes_on_and_a_finished_one_stays(
@@ -300,41 +299,6 @@ def test_maps_of_another_score_are_not_drawn(comparison, tmp_path, capsys):
     assert not figure.exists()
 
 
-def test_a_variant_may_have_the_first_views_only(comparison, tmp_path):
-    """It is the method without views, and costs no pass of its own."""
-    abnn = comparison.methods[2]
-    comparison.methods = [
-        dict(abnn, name='plain', variants={'': {}}),
-        dict(abnn, name='views', variants={'all': {}, 'one': dict(views=1)},
-             options={'model.posterior.views': dict(scales=(0.5, ))})]
-    rows = by_name(compare(comparison, str(tmp_path / 'c.json'), 1))
-    plain, one, every = (
-        rows[key] for key in (('plain', ''), ('views', 'one'),
-                              ('views', 'all')))
-    assert one['metrics'] == pytest.approx(plain['metrics'])
-    assert every['metrics'] != pytest.approx(plain['metrics'])
-    assert every['networks'] == 4 * one['networks'] == 4 * plain['networks']
-    for changes, sentence in (
-        (dict(views=5), 'views=5; its posterior has 4'),
-        (dict(views=dict(scales=(2, ))), 'write how many'),
-        (dict(views=1, temperature='members'), 'fitted to all of them')):
-        comparison.methods[1].variants.one = changes
-        with pytest.raises(ValueError, match=sentence):
-            compare(comparison, str(tmp_path / 'c.json'), 1)
-
-
-def test_each_variant_keeps_its_own_maps(comparison, tmp_path):
-    comparison.methods = [dict(
-        comparison.methods[2], variants={'all': {}, 'one': dict(views=1)},
-        options={'model.posterior.views': dict(scales=(0.5, ))})]
-    rows = compare(comparison, str(tmp_path / 'c.json'), 2)
-    files = [np.load(f'{comparison.work_dir}/rows/{row["key"]}.npz')
-             for row in rows if 'key' in row]
-    names = [name for name in files[0] if name.endswith('entropy')]
-    assert names and files[0].files == files[1].files
-    assert any((files[0][name] != files[1][name]).any() for name in names)
-
-
 def test_a_table_without_anomalies_keeps_the_rest(comparison, tmp_path):
     comparison.test_evaluator = METRICS[:1]
     comparison.figure = dict(images=0)
@@ -354,12 +318,12 @@ def test_the_methods_of_camvid_fit_its_network():
         if 'posterior' in method:
             posterior = MODELS.build(method['posterior'])
             posterior.attach(model)
-            networks[method['name']] = len(posterior) * len(posterior.views)
+            networks[method['name']] = len(posterior)
     assert networks == {'MC dropout, head': 12, 'MC dropout, stages': 12,
                         'TTA': 4, 'ensemble of 3': 1}
     abnn = Config.fromfile(cfg.methods[-1]['config'])
     posterior = MODELS.build(abnn.model.posterior)
-    assert abnn.num_members * posterior.samples * len(posterior.views) == 12
+    assert abnn.num_members * posterior.samples == 12
 
 
 @pytest.mark.parametrize('name', ['noise', 'training'])

@@ -1,4 +1,6 @@
 """The plain module of a graph answers what the segmentor does."""
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -7,6 +9,7 @@ from toys import bayesian_config, build
 from abnn_mmseg.deploy.segmentor import DeployedSegmentor
 from abnn_mmseg.models.bnl import Network
 from abnn_mmseg.models.convert import convert_norms
+from abnn_mmseg.models.passes import handling
 
 PREPROCESSOR = dict(
     type='SegDataPreProcessor', mean=[120., 110., 100.], std=[50., 60., 70.],
@@ -78,11 +81,22 @@ def test_every_row_gets_its_network_in_a_norm_of_its_own_kind():
     convert_norms(layer)
     scale, shift, x = torch.randn(2, 6), torch.randn(2, 6), torch.randn(
         2, 6, 4, 5)
-    layer[0].network = Network(scale, shift)
-    y = layer(x)
+
+    def run(x, *affine):
+        network = partial(layer[0].as_network, Network(*affine))
+        with handling({layer[0]: network}):
+            return layer(x)
+
+    y = run(x, scale, shift)
     for i in range(2):
-        layer[0].network = Network(scale[i], shift[i])
-        torch.testing.assert_close(y[i:i + 1], layer(x[i:i + 1]))
+        torch.testing.assert_close(
+            y[i:i + 1], run(x[i:i + 1], scale[i], shift[i]))
+
+
+def test_every_network_has_its_view_in_the_graph():
+    views = dict(flips=('horizontal', ), scales=(0.5, ))
+    assert_same(model_of(dict(views=views)))
+    assert_same(model_of(dict(views=views), prediction='base'))
 
 
 def test_the_original_network():
@@ -106,10 +120,8 @@ def test_what_comes_before_the_noise_sees_one_row():
 def test_what_a_graph_cannot_hold_is_refused():
     for model, word in (
             (model_of(dict(noise='element')), "noise='channel'"),
-            (model_of(resolution='decoder'), "resolution='full'"),
-            (model_of(dict(views=dict(scales=(0.5, )))), 'views=None'),
             (build(dict(bayesian_config(), posterior=dict(
-                type='TTAPosterior'))), 'views=None'),
+                type='TTAPosterior'))), 'TTAPosterior'),
             (build(dict(bayesian_config(), posterior=dict(
                 type='DropoutPosterior'))), 'DropoutPosterior')):
         with pytest.raises(ValueError, match=word):

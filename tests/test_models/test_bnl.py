@@ -9,7 +9,8 @@ from mmseg.models.utils import LayerNorm2d
 from torch import nn
 
 from abnn_mmseg.models import BNL, BNLGN, BNLIN, BNLLN, convert_norms
-from abnn_mmseg.models.bnl import Network
+from abnn_mmseg.models.bnl import Network, TrainingNoise
+from abnn_mmseg.models.passes import handling
 
 
 class TimmLayerNorm2d(nn.LayerNorm):
@@ -100,7 +101,7 @@ def test_without_noise_the_layer_is_the_norm_bit_for_bit(
     assert list(layer.state_dict()) == keys
     assert torch.equal(layer(x), expected)
     assert layer(x).stride() == expected.stride()
-    layer.noise = 'channel'
+    layer.noise = TrainingNoise('channel', layer.alpha)
     assert torch.equal(layer(x), expected) == (alpha == 0)
 
 
@@ -108,7 +109,7 @@ def test_without_noise_the_layer_is_the_norm_bit_for_bit(
 @pytest.mark.parametrize('memory_format', [
     torch.contiguous_format, torch.channels_last], ids=['first', 'last'])
 @torch.no_grad()
-def test_an_installed_network_is_the_norm_with_another_gamma(
+def test_a_handled_layer_is_the_norm_with_another_gamma(
         norm, shape, memory_format):
     """Alone, at a fork, and after one: n networks under vmap."""
     norm = randomize(copy.deepcopy(norm))
@@ -123,11 +124,14 @@ def test_an_installed_network_is_the_norm_with_another_gamma(
     holder = nn.ModuleList([norm])
     convert_norms(holder)
     layer = holder[0]
-    scale, shift = layer.fold({**layer._parameters, **layer._buffers}, factor)
+    eps = torch.full_like(layer.weight, layer.fold_eps)
+    scale, shift = layer.fold(
+        {name: getattr(layer, name) for name in layer.FOLDED}, factor, eps)
 
     def run(x, scale, shift, vmapped=False):
-        layer.network = Network(scale, shift, vmapped=vmapped)
-        return layer(x)
+        network = Network(scale, shift, vmapped)
+        with handling({layer: partial(layer.as_network, network)}):
+            return layer(x)
 
     alone = [run(x, *network) for network in zip(scale, shift)]
     forking = torch.vmap(partial(run, x, vmapped=True))(scale, shift)
@@ -140,7 +144,7 @@ def test_an_installed_network_is_the_norm_with_another_gamma(
 def test_noise_follows_the_equation():
     """(x - mu) / sigma * gamma * (1 + alpha * eps) + beta, eps per channel."""
     layer = randomize(BNL(6, alpha=0.3))
-    layer.noise = 'channel'
+    layer.noise = TrainingNoise('channel', layer.alpha)
     x = torch.randn(3, 6, 4, 5)
     torch.manual_seed(7)
     y = layer(x)
@@ -164,7 +168,7 @@ def test_every_family_has_the_same_relative_noise(layer, shape):
     layer.train()
     x = torch.randn(shape)
     plain = layer(x).detach()
-    layer.noise = 'channel'
+    layer.noise = TrainingNoise('channel', layer.alpha)
     ratio = (layer(x).detach() / plain - 1) / 0.3
     if not isinstance(layer, BNLLN):
         ratio = ratio.flatten(2).transpose(1, 2)
@@ -175,7 +179,7 @@ def test_every_family_has_the_same_relative_noise(layer, shape):
 
 def test_element_noise_differs_in_every_pixel():
     layer = randomize(BNL(2, alpha=0.3))
-    layer.noise = 'element'
+    layer.noise = TrainingNoise('element', layer.alpha)
     x = torch.ones(1, 2, 4, 4)
     assert layer(x)[0, 0].unique().numel() == 16
 
@@ -191,14 +195,14 @@ def test_frozen_statistics_survive_training_and_updated_ones_do_not():
     x = torch.randn(8, 4, 6, 6) * 3 + 1
     for statistics, moved in (('frozen', False), ('update', True)):
         layer = BNL(4, statistics=statistics).train()
-        layer.noise = 'channel'
+        layer.noise = TrainingNoise('channel', layer.alpha)
         layer(x)
         assert bool(layer.running_mean.abs().sum() > 0) == moved
 
 
 def test_noise_does_not_depend_on_train_or_eval():
     layer = BNL(4)
-    layer.noise = 'channel'
+    layer.noise = TrainingNoise('channel', layer.alpha)
     layer.eval()
     x = torch.randn(2, 4, 5, 5)
     assert not torch.equal(layer(x), layer(x))
@@ -209,7 +213,7 @@ def test_gradients_reach_gamma_and_beta():
     convert_norms(custom)
     for layer in (BNL(4), BNLGN(4, num_groups=2), BNLIN(4), custom[0]):
         layer.train()
-        layer.noise = 'channel'
+        layer.noise = TrainingNoise('channel', layer.alpha)
         layer(torch.randn(2, 4, 5, 5)).square().sum().backward()
         assert layer.weight.grad.abs().sum() > 0
         assert layer.bias.grad.abs().sum() > 0

@@ -1,11 +1,15 @@
 """The posteriors ABNN is compared with, against the obvious computation."""
 import copy
+from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F
 from mmengine.config import ConfigDict
-from toys import bayesian_config, build, toy_config
+from toys import bayesian_config, build, naive_networks, toy_config
+
+from abnn_mmseg.models.posteriors.views import View, spread_views
+from abnn_mmseg.models.windows import stitch
 
 SLIDE = ConfigDict(mode='slide', crop_size=(24, 24), stride=(16, 16))
 WHOLE = ConfigDict(mode='whole')
@@ -33,7 +37,7 @@ def assert_is_mean_of(model, images, networks):
     """The mean probability, and the disagreement that goes with it."""
     naive = torch.stack(networks)
     posterior = model.posterior
-    assert len(naive) == len(posterior) * len(posterior.views)
+    assert len(naive) == len(posterior)
     assert naive.std(0).max() > 1e-3
     mean = naive.mean(0)
     entropy = torch.special.entr(naive).sum(2).mean(0)
@@ -154,11 +158,17 @@ def test_the_ensemble_equals_its_networks(checkpoints, test_cfg, images):
 def test_the_ensemble_holds_one_network_at_a_time(checkpoints, images):
     """Half precision is converted for one pass only."""
     _, model = both(dict(type='EnsemblePosterior', checkpoints=checkpoints))
-    weight = model.backbone.conv1.weight
+    weight = model.backbone.conv1.weight.clone()
     seen = []
-    for network in model.posterior.networks(model._forward, images):
+
+    def forward(images, copy):
+        seen.append(copy.backbone.conv1.weight.data_ptr())
+        return copy.encode_decode(images, METAS)
+
+    networks = model.posterior.draws(forward)
+    for network in networks.chunks(range(3), View(), images):
         network(images)
-        seen.append(weight.data_ptr())
+    assert torch.equal(model.backbone.conv1.weight, weight)
     stored = [s['backbone.conv1.weight'] for s in model.posterior.states()]
     assert [s.dtype for s in stored] == [
         torch.float32, torch.float16, torch.float32]
@@ -212,25 +222,72 @@ def test_augmentation_works_on_windows():
         for scale in (1, 0.75) for flip in (None, 'horizontal')])
 
 
+def looks(network, images, view):
+    """The network's probability on one view."""
+    x = images if view.scale == 1 else F.interpolate(
+        images, (round(32 * view.scale), round(48 * view.scale)),
+        mode='bilinear')
+    dims = [3] if view.flip else []
+    return network.encode_decode(x.flip(dims), METAS).flip(dims).softmax(1)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('networks', [None, 5])
+def test_every_network_takes_its_own_view(networks, images):
+    views = dict(flips=('horizontal', ), scales=(0.5, ))
+    plain, model = both(dict(
+        type='BNLPosterior', alpha=0.5, samples=4, views=views,
+        networks=networks))
+    own = {f'{name}.{key}': value.clone()
+           for name, layer in model.posterior.layers.items()
+           for key, value in layer.state_dict().items()}
+    model.posterior.set_members(
+        [own, {k: v * 1.1 for k, v in own.items() if v.dim()}])
+    posterior = model.posterior
+    assert len(posterior) == networks or 8
+    assert_is_mean_of(model, images, [
+        looks(network, images, view) for network, view in zip(
+            naive_networks(plain, posterior),
+            posterior.views_of(len(posterior)))
+    ])
+
+
 @torch.no_grad()
 @pytest.mark.parametrize('test_cfg', [WHOLE, SLIDE], ids=['whole', 'slide'])
-def test_every_network_sees_every_view(test_cfg, checkpoints, images):
-    """ABNN, dropout and ensembles: the mean of the posteriors of each view."""
+def test_views_are_spread_over_every_kind_of_networks(
+        test_cfg, checkpoints, images):
+    """The mean of what each group of networks says of its own view."""
     views = dict(flips=('horizontal', ), scales=(0.5, ))
-    for options in (dict(type='BNLPosterior', alpha=0.5, samples=2),
-                    dict(type='DropoutPosterior', rate=0.4, samples=2),
+    for options in (dict(type='DropoutPosterior', rate=0.4, samples=6),
                     dict(type='EnsemblePosterior', checkpoints=checkpoints)):
         _, model = both(dict(options, views=views), test_cfg)
-        every = model.posterior.views
-        assert len(every) == 4
-        mean = model.predict(images)[0]
-        parts = []
-        for view in every:
-            model.posterior.views = [view]
-            parts.append(model.predict(images)[0].seg_logits.data.exp())
+        posterior = model.posterior
+        mean = model.predict(images)[0].seg_logits.data.exp()
+        every, parts = posterior.views_of(len(posterior)), []
+        for k, view in enumerate(every):
+            posterior.views_of = lambda n, view=view: [view] * n
+            networks = posterior.draws(partial(model._logits, METAS))
+            windows = model._windows(images)
+            [chunk] = networks.chunks([k], view, images)
+            logits = stitch(partial(view.through, chunk), images, windows)
+            parts.append(logits[0, 0].softmax(0))
         assert torch.stack(parts).std(0).max() > 1e-3
-        assert torch.allclose(mean.seg_logits.data.exp(),
-                              torch.stack(parts).mean(0), atol=1e-5)
+        assert torch.allclose(mean, torch.stack(parts).mean(0), atol=1e-5)
+
+
+@pytest.mark.parametrize('members', [1, 2, 3, 4, 5])
+@pytest.mark.parametrize('count', [1, 2, 4])
+def test_views_and_members_meet_in_all_pairs(members, count):
+    views = [View(scale) for scale in range(1, count + 1)]
+    spread = spread_views(2 * members * count, views, members)
+    first = max(members, count)
+    assert set(spread[:first]) == set(views)
+    pairs = [(k % members, view) for k, view in enumerate(spread)]
+    assert len(set(pairs[:members * count])) == members * count
+    if count > 1:
+        for k in range(members * count):
+            if k // members % 2 == 0:
+                assert spread[k] != spread[k + members], 'antithetic'
 
 
 def test_views_are_named_as_they_are_written():
@@ -246,12 +303,6 @@ def test_views_are_named_as_they_are_written():
             both(dict(type='DeterministicPosterior', views=wrong))
 
 
-def test_views_and_tolerance_exclude_each_other():
-    with pytest.raises(ValueError, match='before all views were seen'):
-        both(dict(type='BNLPosterior', alpha=0.1, views=dict(scales=(0.5, )),
-                  tolerance=0.1))
-
-
 @torch.no_grad()
 @pytest.mark.parametrize('options', [
     dict(type='DeterministicPosterior'), dict(type='EnsemblePosterior'),
@@ -261,7 +312,9 @@ def test_views_and_tolerance_exclude_each_other():
 def test_a_posterior_of_one_network_is_the_model_bit_for_bit(options, images):
     plain, model = both(options)
     expected, actual = plain.predict(images)[0], model.predict(images)[0]
-    assert torch.equal(expected.seg_logits.data, actual.seg_logits.data)
+    assert torch.equal(expected.seg_logits.data.log_softmax(0),
+                       actual.seg_logits.data)
+    assert torch.equal(expected.pred_sem_seg.data, actual.pred_sem_seg.data)
 
 
 @torch.no_grad()

@@ -77,13 +77,6 @@ def test_other_segmentors_are_merged_as_mmseg_does(data):
         assert torch.equal(a.pred_sem_seg.data, b.pred_sem_seg.data)
 
 
-def test_maps_at_the_decoder_s_resolution_cannot_be_merged(data):
-    model = build(bayesian_config(
-        data_preprocessor=PREPROCESSOR, resolution='decoder'))
-    with pytest.raises(ValueError, match="resolution='decoder' cannot be"):
-        wrapped(model).test_step(data)
-
-
 def test_the_audit_looks_inside(tmp_path):
     model = wrapped(build(bayesian_config(data_preprocessor=PREPROCESSOR)))
     runner = Runner(model=model, work_dir=str(tmp_path),

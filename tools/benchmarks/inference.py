@@ -134,5 +134,5 @@ def bank_mb(args: argparse.Namespace, members: int, samples: int) -> float:
         for key, value in layer.state_dict().items()
     }
     posterior.set_members([own] * members)
-    return sum((n.scale.nbytes + n.shift.nbytes)
-               for n in posterior.bank().values()) / 2**20
+    return sum(tensor.nbytes for affine in posterior.bank().values()
+               for tensor in affine) / 2**20

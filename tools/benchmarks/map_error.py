@@ -1,7 +1,6 @@
-"""Error of maps made of few draws, or at the decoder's resolution."""
+"""Error of maps made of few draws, or in bfloat16."""
 import argparse
 import statistics
-import time
 
 import torch
 from torch import Tensor
@@ -30,14 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @torch.no_grad()
 def map_errors(args: argparse.Namespace) -> dict:
-    """Errors by number of draws, and at the decoder's resolution."""
+    """Errors by number of draws, and of bfloat16."""
     model = build(args.error_config or args.config,
                   args.error_checkpoint or args.checkpoint, args.device)
     model.scores = SCORES
     images = image(model, args)
     return dict(
         errors=draws_errors(model, images, args.reference),
-        decoder_resolution_error=decoder_error(model, images, args.draws))
+        bfloat16_error=precision_errors(model, images, args.draws))
 
 
 def draws_errors(model: BayesianSegmentor, images: Tensor,
@@ -63,19 +62,12 @@ def draws_errors(model: BayesianSegmentor, images: Tensor,
     return rows
 
 
-def decoder_error(model: BayesianSegmentor, images: Tensor,
-                  draws: int) -> dict:
-    """Error and cost of ``resolution='decoder'`` against ``'full'``."""
-    found, seconds = {}, {}
-    for resolution in ('full', 'decoder', 'full', 'decoder'):
-        model.resolution = resolution
-        start = time.perf_counter()
-        found[resolution] = maps(model, images, draws, scope='late')
-        seconds[resolution] = time.perf_counter() - start
-    model.resolution = 'full'
-    return dict(
-        time_ratio_late=seconds['decoder'] / seconds['full'],
-        **relative_errors(found['decoder'], found['full']))
+def precision_errors(model: BayesianSegmentor, images: Tensor,
+                     draws: int) -> dict[str, float]:
+    """Relative error of the same draws in bfloat16."""
+    return relative_errors(
+        maps(model, images, draws, precision='bfloat16'),
+        maps(model, images, draws))
 
 
 def maps(model: BayesianSegmentor, images: Tensor, draws: int,

@@ -6,6 +6,7 @@ import torch
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
 from mmseg.registry import MODELS
+from mmseg.structures import SegDataSample
 from torch import Tensor, nn
 
 from abnn_mmseg.engine.loading import bayesian_model_cfg
@@ -19,7 +20,14 @@ from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.uncertainty import StreamingStatistics
 
 SCOPES = ('all', 'decode_head', 'late')
-WAYS = SCOPES + ('element', 'copies')
+# Options of the posterior, besides its scope, of the other ways.
+VIEWS = dict(flips=('horizontal', ), scales=(0.75, ))
+OPTIONS: dict[str, dict] = dict(
+    element=dict(noise='element'),
+    all_bf16=dict(precision='bfloat16'),
+    views4=dict(networks=4, views=VIEWS),
+    views4_bf16=dict(networks=4, views=VIEWS, precision='bfloat16'))
+WAYS = SCOPES + (*OPTIONS, 'copies')
 
 
 def build(config: Union[str, Config],
@@ -45,9 +53,13 @@ def attached(model: BayesianSegmentor, draws: int, **options) -> BNLPosterior:
     return posterior
 
 
-def predict(model: BayesianSegmentor, images: Tensor, posterior):
-    model.posterior = posterior
-    return model.predict(images)
+def predict(model: BayesianSegmentor, images: Tensor, posterior: Posterior):
+    """Samples of an answer of another posterior."""
+    shape = images.shape[2:]
+    metas = [dict(ori_shape=shape, img_shape=shape, pad_shape=shape)]
+    samples = [SegDataSample(metainfo=meta) for meta in metas]
+    model.conclude(model.answer(images, metas, posterior), samples)
+    return samples
 
 
 def way(name: str, model: BayesianSegmentor, images: Tensor,
@@ -58,9 +70,9 @@ def way(name: str, model: BayesianSegmentor, images: Tensor,
         return _copies(model, images, draws)
     if name == 'deterministic':
         posterior: Posterior = DeterministicPosterior()
+        posterior.attach(model)
     else:
-        options: dict[str, str] = dict(
-            noise='element') if name == 'element' else dict(scope=name)
+        options = OPTIONS.get(name) or dict(scope=name)
         posterior = attached(model, draws, **options)
     return lambda: predict(model, images, posterior)
 

@@ -1,7 +1,7 @@
 """ABNN's posterior: M members x L draws as one bank of affine steps."""
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Optional, Union
+from typing import TYPE_CHECKING, Optional, Union, cast
 
 import torch
 from mmseg.registry import MODELS
@@ -15,7 +15,13 @@ from abnn_mmseg.models.bnl import (
     drawing_from,
 )
 from abnn_mmseg.models.passes import Handler, handling
-from abnn_mmseg.models.posteriors.base import Chunk, Forward, Networks
+from abnn_mmseg.models.posteriors.base import (
+    Chunk,
+    Forward,
+    Networks,
+    Posterior,
+    exact,
+)
 from abnn_mmseg.models.posteriors.draws import check_draws, draw_eps
 from abnn_mmseg.models.posteriors.forking import (
     ForkedNetworks,
@@ -178,10 +184,12 @@ class BNLPosterior(ForkingPosterior):
             return ElementNetworks(self, forward)
         return self._of_bank(self.bank(), forward)
 
-    def centre(self, forward: Forward) -> Networks:
+    def noise_free(self) -> Posterior:
+        posterior = cast(BNLPosterior, exact(self))
+        posterior.alpha, posterior.networks = 0., None
         if not self.members:
-            return Networks(forward)
-        return self._of_bank(self.build(None), forward)
+            posterior.views = self.views[:1]
+        return posterior
 
     def _of_bank(self, bank: Bank, forward: Forward) -> Networks:
         return ForkedNetworks(self, forward, bank, self.forks,

@@ -1,4 +1,5 @@
 """The one interface of every posterior."""
+import copy
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Callable, Optional
 
@@ -146,9 +147,11 @@ class Posterior:
         """All K networks."""
         return Networks(forward, len(self))
 
-    def centre(self, forward: Forward) -> Networks:
-        """The noise-free networks only, one a member."""
-        return Networks(forward)
+    def noise_free(self) -> 'Posterior':
+        """The posterior of the networks without noise, one a member."""
+        posterior = DeterministicPosterior()
+        posterior.attach(self.model)
+        return posterior
 
     def views_of(self, count: int) -> list[View]:
         """The view of each of the first ``count`` networks."""
@@ -172,6 +175,13 @@ class Posterior:
                 enabled=torch.is_autocast_enabled(device.type))
 
 
+def exact(posterior: Posterior) -> Posterior:
+    """A copy that runs all its networks, in float32."""
+    posterior = copy.copy(posterior)
+    posterior.tolerance, posterior.precision = None, 'float32'
+    return posterior
+
+
 @MODELS.register_module()
 class DeterministicPosterior(Posterior):
     """The trained network alone: the baseline of every comparison.
@@ -186,9 +196,8 @@ class DeterministicPosterior(Posterior):
     def is_plain(self) -> bool:
         return len(self.views) == 1 and self.precision == 'float32'
 
-    def centre(self, forward: Forward) -> Networks:
-        """No network has noise: the same ones."""
-        return self.draws(forward)
+    def noise_free(self) -> Posterior:
+        return exact(self)
 
 
 @MODELS.register_module()

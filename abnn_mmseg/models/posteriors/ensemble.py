@@ -14,6 +14,7 @@ from abnn_mmseg.models.posteriors.base import (
     Forward,
     Networks,
     Posterior,
+    exact,
 )
 from abnn_mmseg.models.posteriors.views import View
 from abnn_mmseg.utils.checkpoints import check_weights, map_state_dict
@@ -68,9 +69,8 @@ class EnsemblePosterior(Posterior):
             return super().draws(forward)
         return EnsembleNetworks(self, forward)
 
-    def centre(self, forward: Forward) -> Networks:
-        """No network has noise: the same ones."""
-        return self.draws(forward)
+    def noise_free(self) -> Posterior:
+        return exact(self)
 
     def states(self) -> list[dict[str, Tensor]]:
         """The mapped weights of all networks, each checked once."""

@@ -63,7 +63,8 @@ class ForkingPosterior(Posterior):
         self.one_by_one = True
         print_log(
             f'with {self.noise_settings} networks run one by one, since the '
-            f'model cannot run several at once ({reason})', 'current', logging.WARNING)
+            f'model cannot run several at once ({reason})', 'current',
+            logging.WARNING)
 
 
 class ForkedNetworks(Networks):

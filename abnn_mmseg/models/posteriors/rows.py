@@ -6,13 +6,13 @@ scale and shift of network i.
 """
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Callable
 
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from abnn_mmseg.models.passes import Handler, handling
 from abnn_mmseg.models.posteriors.bank import Bank, BNLPosterior
-from abnn_mmseg.models.posteriors.base import Forward
 from abnn_mmseg.models.posteriors.forking import ForkedNetworks, slice_values
 from abnn_mmseg.models.posteriors.views import View
 
@@ -23,13 +23,14 @@ class BankRows:
     Args:
         posterior (BNLPosterior): Whose networks.
         bank (Bank): Their norms.
-        forward (Callable): The model's deterministic pass.
+        forward (Callable): The model's deterministic pass, from the size of
+            the logits and images to logits.
         example (Tensor): One image, to see what all networks share.
         draws_per_pass (int): Rows in a pass: memory against the size of the
             graph.
     """
 
-    def __init__(self, posterior: BNLPosterior, bank: Bank, forward: Forward,
+    def __init__(self, posterior: BNLPosterior, bank: Bank, forward: Callable,
                  example: Tensor, draws_per_pass: int) -> None:
         self.posterior = posterior
         self.bank = bank
@@ -37,8 +38,8 @@ class BankRows:
         self.draws_per_pass = draws_per_pass
         # Calls of modules that lie before every fork.
         networks = ForkedNetworks(
-            posterior, forward, bank, posterior.forks,
-            [posterior.layers[name] for name in bank])
+            posterior, partial(forward, example.shape[2:]), bank,
+            posterior.forks, [posterior.layers[name] for name in bank])
         self.views = posterior.views_of(len(networks))
         trunk = networks.trunk(View())
         networks.run(slice_values(bank, [0]), trunk, 0, example)
@@ -53,10 +54,10 @@ class BankRows:
             for start in range(0, len(numbers), self.draws_per_pass):
                 chunk = numbers[start:start + self.draws_per_pass]
                 yield view.through(
-                    partial(self._run, chunk, memory), image)
+                    partial(self._run, image.shape[2:], chunk, memory), image)
 
-    def _run(self, numbers: Sequence[int], memory: dict,
-             image: Tensor) -> Tensor:
+    def _run(self, size: Sequence[int], numbers: Sequence[int],
+             memory: dict, image: Tensor) -> Tensor:
         rows = len(numbers)
         value = slice_values(self.bank, list(numbers))
         calls: dict[nn.Module, int] = {}
@@ -66,7 +67,7 @@ class BankRows:
         }
         handlers.update(self.posterior.forks(value, False))
         with handling(handlers):
-            return self.forward(_repeat(rows, image))[:, None]
+            return self.forward(size, _repeat(rows, image))[:, None]
 
     def _share(self, module: nn.Module, calls: dict, memory: dict, rows: int,
                forward, *args, **kwargs):

@@ -27,7 +27,7 @@ class View(NamedTuple):
         """The images as a network sees them."""
         if self.scale != 1:
             # sym_int and sym_max are int and max that a graph can hold.
-            size = [torch.sym_max(1, torch.sym_int(self.scale * n))
+            size = [torch.sym_max(1, torch.sym_int(self.scale * n + 0.5))
                     for n in images.shape[2:]]
             images = resize(images, size, mode='bilinear',
                             align_corners=False, warning=False)
@@ -40,7 +40,7 @@ class View(NamedTuple):
         They have the size of the images.
         """
         logits = self._flipped(networks(self.look(images)))
-        if self.scale == 1:
+        if self.scale == 1 or logits.shape[-2:] == images.shape[2:]:
             return logits
         resized = resize(
             logits.flatten(0, 1), images.shape[2:], mode='bilinear',
