@@ -153,12 +153,27 @@ def bayesian_class(norm: type[nn.Module]) -> type[bnl.BayesianNorm]:
         return KNOWN[norm]
     if issubclass(norm, nn.SyncBatchNorm):
         # mmengine reverts whatever is a SyncBN to a plain batch norm.
-        return type('BNLSyncBN', (bnl.BatchBNL, _AnyBatchNorm), {})
+        return _picklable('BNLSyncBN', (bnl.BatchBNL, _AnyBatchNorm), norm)
     family: type[bnl.BayesianNorm] = bnl.CustomBNL
     for base, known in BASES.items():
         if issubclass(norm, base) and norm.forward is base.forward:
             family = known
-    return type(f'BNL{norm.__name__}', (family, norm), {})
+    return _picklable(f'BNL{norm.__name__}', (family, norm), norm)
+
+
+def _picklable(name: str, bases: tuple, norm: type) -> type[bnl.BayesianNorm]:
+    """A class without an importable name, pickled by the norm it replaces."""
+
+    def reduce(self, protocol):
+        _, _, *state = nn.Module.__reduce_ex__(self, protocol)
+        return (_new_bayesian, (norm, ), *state)
+
+    return type(name, bases, dict(__reduce_ex__=reduce))
+
+
+def _new_bayesian(norm: type[nn.Module]) -> nn.Module:
+    replaced = bayesian_class(norm)  # type: ignore[arg-type]
+    return replaced.__new__(replaced)
 
 
 def _plain_class(norm: type[nn.Module]) -> type[nn.Module]:

@@ -3,7 +3,6 @@ import shutil
 import statistics
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from mmengine.config import Config

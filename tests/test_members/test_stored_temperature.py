@@ -37,7 +37,7 @@ def members(sketch, base, tmp_path):
 def test_the_temperature_is_fitted_stored_and_used(members):
     cfg, model, path = members
     rows = {row['prediction']: row for row in fit_on(cfg, model)}
-    assert set(rows) == {'posterior_mean', 'centre'}
+    assert set(rows) == {'posterior_mean', 'centre', 'base'}
     for row in rows.values():
         assert row['after'] < row['before'] and row['temperature'] > 1.5
     values = {name: row['temperature'] for name, row in rows.items()}

@@ -1,6 +1,7 @@
 """The one interface of every posterior."""
 import copy
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Callable, Optional
 
 import torch
@@ -165,14 +166,12 @@ class Posterior:
         return [range(start, min(start + step, count))
                 for start in range(0, count, step)]
 
-    def autocast(self, device: torch.device) -> torch.autocast:
+    def autocast(self, device: torch.device) -> AbstractContextManager:
         """The context in which draws run."""
-        # A surrounding autocast, of a test in mixed precision, stays.
-        return torch.autocast(
-            device.type, torch.bfloat16,
-            enabled=True) if self.precision == 'bfloat16' else torch.autocast(
-                device.type, torch.get_autocast_dtype(device.type),
-                enabled=torch.is_autocast_enabled(device.type))
+        if self.precision == 'float32':
+            # That of a test in mixed precision stays.
+            return nullcontext()
+        return torch.autocast(device.type, torch.bfloat16)
 
 
 def exact(posterior: Posterior) -> Posterior:

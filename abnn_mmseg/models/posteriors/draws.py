@@ -24,7 +24,8 @@ def draw_eps(shapes: dict[str, Size], members: int, draws: int,
     for _ in range(members):
         for name, shape in shapes.items():
             count = draws // 2 if paired else draws
-            noise = torch.randn((count, *shape), generator=generator)
+            noise = torch.randn((count, *shape), generator=generator,
+                                dtype=torch.float32)
             if paired:
                 # Pairs stay together, so stopping early keeps them whole.
                 noise = torch.stack([noise, -noise], 1).flatten(0, 1)

@@ -1,0 +1,161 @@
+"""A pass lives in its own context: threads, errors, and users' forwards."""
+import copy
+import pickle
+import threading
+
+import pytest
+import torch
+from mmengine.config import ConfigDict
+from toys import bayesian_config, build
+
+POSTERIORS = [
+    dict(scope='all'),
+    dict(scope='decode_head', draws_per_pass=2),
+    dict(scope='late', views=dict(flips='horizontal', scales=0.5)),
+    dict(noise='element'),
+    dict(type='DropoutPosterior', rate=0.4, samples=4),
+]
+
+
+def model_with(posterior: dict, **segmentor):
+    cfg = bayesian_config(**segmentor)
+    cfg['posterior'] = dict(
+        dict(type='BNLPosterior', alpha=0.3, samples=4), **posterior)
+    if cfg['posterior']['type'] != 'BNLPosterior':
+        cfg['posterior'] = posterior
+    return build(cfg)
+
+
+def entropy(model, images):
+    with torch.no_grad():
+        return model.predict(images)[0].uncertainty.entropy
+
+
+@pytest.mark.parametrize('posterior', POSTERIORS, ids=str)
+def test_threads_get_the_serial_result(posterior):
+    """Two threads, each with its own image, a hundred predictions each."""
+    model = model_with(posterior)
+    generator = torch.Generator().manual_seed(0)
+    pictures = torch.randn(2, 1, 3, 24, 32, generator=generator)
+    expected = [entropy(model, picture) for picture in pictures]
+    wrong, errors = [0, 0], []
+
+    def work(i: int) -> None:
+        try:
+            for _ in range(100):
+                wrong[i] += not torch.equal(
+                    entropy(model, pictures[i]), expected[i])
+        except Exception as error:  # must reach the main thread
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(i, )) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors and wrong == [0, 0]
+
+
+def test_threads_take_turns_at_an_ensemble(tmp_path):
+    paths = []
+    for seed in range(2):
+        paths.append(str(tmp_path / f'{seed}.pth'))
+        torch.save(build(bayesian_config(), seed).state_dict(), paths[-1])
+    model = model_with(dict(type='EnsemblePosterior', checkpoints=paths))
+    pictures = torch.randn(2, 1, 3, 24, 32)
+    expected = [entropy(model, picture) for picture in pictures]
+    wrong = []
+
+    def work(i: int) -> None:
+        for _ in range(20):
+            if not torch.equal(entropy(model, pictures[i]), expected[i]):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i, )) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize('posterior', POSTERIORS, ids=str)
+def test_an_error_in_the_middle_leaves_the_model_as_it_was(posterior, images):
+    model = model_with(posterior)
+    expected = entropy(model, images)
+    plain = model(images, mode='tensor')
+
+    def fail(*_):
+        raise KeyError('in the middle')
+
+    handle = model.decode_head.conv_seg.register_forward_hook(fail)
+    with pytest.raises(KeyError):
+        entropy(model, images)
+    handle.remove()
+    assert torch.equal(model(images, mode='tensor'), plain)
+    assert torch.equal(entropy(model, images), expected)
+
+
+def test_predictions_nest(images):
+    """A hook that predicts with the same model does not disturb it."""
+    model = model_with(dict(scope='decode_head'))
+    expected, inner = entropy(model, images), []
+
+    def predict(*_):
+        if len(inner) < 1:
+            inner.append(None)
+            inner[0] = model.posterior.noise_free()
+            shape = images.shape[2:]
+            metas = [dict(ori_shape=shape, img_shape=shape)] * len(images)
+            model.answer(images, metas, inner[0])
+
+    model.decode_head.bottleneck.register_forward_hook(predict)
+    assert torch.equal(entropy(model, images), expected)
+    assert inner
+
+
+def test_a_user_s_own_forward_survives(images):
+    model = model_with(dict(scope='decode_head'))
+    before = entropy(model, images)
+    own = model.backbone.forward
+    model.backbone.forward = lambda x: own(x * 0.5)
+    first, second = entropy(model, images), entropy(model, images)
+    assert 'forward' in vars(model.backbone)
+    assert torch.equal(first, second) and not torch.equal(first, before)
+    del model.backbone.forward
+    assert torch.equal(entropy(model, images), before)
+
+
+@pytest.mark.parametrize('norm', [None, dict(type='SyncBN')], ids=str)
+def test_a_model_that_has_predicted_can_be_copied_and_pickled(norm, images):
+    model = build(bayesian_config(norm, posterior=dict(scope='decode_head')))
+    expected = entropy(model, images)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(entropy(other, images), expected)
+        other.backbone.conv1.weight.data.zero_()
+    assert torch.equal(entropy(model, images), expected)
+
+
+@pytest.mark.parametrize('mode', ['whole', 'slide'])
+@pytest.mark.parametrize('posterior', POSTERIORS, ids=str)
+def test_no_tensor_is_made_on_another_device(posterior, mode):
+    """On the meta device, an operation with a CPU tensor fails."""
+    if posterior.get('noise') == 'element':
+        pytest.skip('its noise is made on the CPU, and then moved')
+    model = model_with(posterior, test_cfg=ConfigDict(
+        mode=mode, crop_size=(16, 16), stride=(16, 16))).to('meta')
+    images = torch.empty(2, 3, 32, 48, device='meta')
+    metas = [dict(ori_shape=(30, 40), img_shape=(32, 48))] * 2
+    with torch.no_grad():
+        answer = model.answer(
+            images, metas, predictions=('posterior_mean', 'centre', 'base'))
+    for statistics in answer.predictions.values():
+        assert statistics[0].probability.device.type == 'meta'
+        assert statistics[0].probability.shape == (5, 30, 40)
+
+
+def test_a_training_step_stays_on_its_device():
+    model = build(bayesian_config()).to('meta').train()
+    logits = model(torch.empty(2, 3, 32, 48, device='meta'), mode='tensor')
+    logits.sum().backward()
+    assert model.backbone.bn1.weight.grad.device.type == 'meta'
