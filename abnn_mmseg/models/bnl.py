@@ -231,6 +231,7 @@ class BatchBNL(BayesianNorm):
         return self.eps
 
     def noisy_forward(self, x):
+        assert self.noise is not None
         kind, alpha = self.noise
         if self.training or kind == 'element':
             return super().noisy_forward(x)
@@ -309,6 +310,7 @@ class CustomBNL(BayesianNorm):
     """
 
     def noisy_forward(self, x, **options):
+        assert self.noise is not None
         kind, alpha = self.noise
         if kind == 'element':
             return super().noisy_forward(x)

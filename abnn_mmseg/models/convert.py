@@ -165,8 +165,8 @@ def _picklable(name: str, bases: tuple, norm: type) -> type[bnl.BayesianNorm]:
     """A class without an importable name, pickled by the norm it replaces."""
 
     def reduce(self, protocol):
-        _, _, *state = nn.Module.__reduce_ex__(self, protocol)
-        return (_new_bayesian, (norm, ), *state)
+        reduced: Any = nn.Module.__reduce_ex__(self, protocol)
+        return (_new_bayesian, (norm, ), *reduced[2:])
 
     return type(name, bases, dict(__reduce_ex__=reduce))
 

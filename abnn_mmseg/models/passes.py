@@ -47,9 +47,9 @@ class Handled:
 
     def __reduce_ex__(self, protocol):
         """Pickle by the original class: this one has no importable name."""
-        _, _, *state = super().__reduce_ex__(protocol)
+        reduced: Any = super().__reduce_ex__(protocol)
         original = type(self).__mro__[2]
-        return (_new_handled, (original, ), *state)
+        return (_new_handled, (original, ), *reduced[2:])
 
 
 @cache
@@ -59,7 +59,7 @@ def _handled_class(kind: type) -> type:
 
 
 def _new_handled(kind: type) -> nn.Module:
-    handled = _handled_class(kind)
+    handled: Any = _handled_class(kind)
     return handled.__new__(handled)
 
 
@@ -72,4 +72,6 @@ def let_handle(modules: Iterable[nn.Module]) -> None:
     """
     for module in modules:
         if not isinstance(module, Handled):
-            module.__class__ = _handled_class(type(module))
+            # mypy takes a class for unhashable.
+            module.__class__ = _handled_class(
+                type(module))  # type: ignore[arg-type]

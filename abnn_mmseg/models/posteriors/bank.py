@@ -1,34 +1,31 @@
 """ABNN's posterior: M members x L draws as one bank of affine steps."""
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Optional, Union, cast
 
 import torch
 from mmseg.registry import MODELS
-from torch import Tensor, nn
+from torch import Tensor
 
 from abnn_mmseg.models.bnl import (
     BayesianNorm,
     Network,
     bayesian_layers,
     check_alpha,
-    drawing_from,
 )
-from abnn_mmseg.models.passes import Handler, handling
 from abnn_mmseg.models.posteriors.base import (
-    Chunk,
     Forward,
     Networks,
     Posterior,
     exact,
 )
 from abnn_mmseg.models.posteriors.draws import check_draws, draw_eps
+from abnn_mmseg.models.posteriors.element import ElementNetworks
 from abnn_mmseg.models.posteriors.forking import (
     ForkedNetworks,
     ForkingPosterior,
     slice_values,
 )
-from abnn_mmseg.models.posteriors.views import View
 from abnn_mmseg.models.scopes import Scope, resolve
 from abnn_mmseg.utils.choices import one_of
 
@@ -236,7 +233,7 @@ class BNLPosterior(ForkingPosterior):
         tensors = {
             key: torch.stack([
                 torch.cat([
-                    _tensor(layer, name, member, key).flatten()
+                    tensor_of(layer, name, member, key).flatten()
                     for name, layer in zip(names, layers)])
                 for member in members])
             for key in layers[0].FOLDED if getattr(layers[0], key) is not None
@@ -303,43 +300,6 @@ class BNLPosterior(ForkingPosterior):
         }
 
 
-class ElementNetworks(Networks):
-    """Fresh noise in every pixel of every layer, one pass a draw."""
-
-    def __init__(self, posterior: BNLPosterior, forward: Forward) -> None:
-        super().__init__(forward, len(posterior))
-        self.posterior = posterior
-        self.bank = posterior.build(None)
-
-    def chunks(self, numbers: Sequence[int], view: View,
-               example: Tensor) -> Iterator[Chunk]:
-        for number in numbers:
-            # All windows share it, so each has its own noise. It draws on
-            # the CPU: every device sees the same.
-            generator = torch.Generator().manual_seed(
-                self.posterior.seed + number)
-            yield partial(self._run, number, generator)
-
-    def _run(self, number: int, generator: torch.Generator,
-             images: Tensor) -> Tensor:
-        with handling(self._forks(number)), drawing_from(generator):
-            return self.plain(images)
-
-    def _forks(self, number: int) -> dict[nn.Module, Handler]:
-        posterior = self.posterior
-        alphas = posterior.alphas()
-        which = number % max(1, len(posterior.members))
-        member = posterior.members[which] if posterior.members else {}
-        handlers: dict[nn.Module, Handler] = {}
-        for name, affine in slice_values(self.bank, which).items():
-            layer = posterior.layers[name]
-            bias = None if layer.bias is None else _tensor(
-                layer, name, member, 'bias')
-            network = Network(*affine, False, alphas.get(name, 0.), bias)
-            handlers[layer] = partial(layer.as_network, network)
-        return handlers
-
-
 def _state_of(tensor: Optional[Tensor]) -> tuple:
     """Changes when a tensor is replaced or, mostly, written to."""
     if tensor is None:
@@ -348,7 +308,7 @@ def _state_of(tensor: Optional[Tensor]) -> tuple:
     return tensor.data_ptr(), tensor.device, version
 
 
-def _tensor(layer: BayesianNorm, name: str, member: dict[str, Tensor],
+def tensor_of(layer: BayesianNorm, name: str, member: dict[str, Tensor],
             key: str) -> Tensor:
     """A tensor of the layer, the member's where it has its own."""
     own = getattr(layer, key)
@@ -359,6 +319,6 @@ def _differs(layer: BayesianNorm, name: str,
              member: dict[str, Tensor]) -> bool:
     """Whether a member's layer is another one than the model's."""
     return any(
-        not torch.equal(_tensor(layer, name, member, key),
+        not torch.equal(tensor_of(layer, name, member, key),
                         getattr(layer, key))
         for key in layer.FOLDED if f'{name}.{key}' in member)

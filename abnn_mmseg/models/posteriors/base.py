@@ -14,8 +14,9 @@ from abnn_mmseg.utils.choices import one_of
 if TYPE_CHECKING:
     from abnn_mmseg.models.segmentor import BayesianSegmentor
 
-# From images [B, 3, H, W] to logits [B, C, H, W]: the model's own pass.
-Forward = Callable[[Tensor], Tensor]
+# From images [B, 3, H, W] to logits [B, C, H, W]: the model's own pass, or
+# that of a copy of it as a second argument.
+Forward = Callable[..., Tensor]
 # From images to the logits [n, B, C, H, W] of n networks.
 Chunk = Callable[[Tensor], Tensor]
 PRECISIONS = ('float32', 'bfloat16')

@@ -1,7 +1,7 @@
 """Views of an image: flipped, resized, and undone in the logits."""
 import math
 from collections.abc import Sequence
-from typing import Callable, NamedTuple, Optional, Union
+from typing import Any, Callable, NamedTuple, Optional
 
 import torch
 from mmseg.models.utils import resize
@@ -80,7 +80,7 @@ def make_views(views: Optional[dict]) -> list[View]:
             for flip in (None, *flips)]
 
 
-def _several(value: Union[str, float, Sequence], kind) -> tuple:
+def _several(value: Any, kind: Any) -> tuple:
     return (value, ) if isinstance(value, kind) else tuple(value)
 
 
