@@ -5,9 +5,9 @@ from typing import Any, Optional, Union
 
 import numpy as np
 import torch
-from torch._dynamo.exc import UserError
 from torch.export import Dim, ExportedProgram
 
+from abnn_mmseg.compat import GraphError
 from abnn_mmseg.deploy.segmentor import DeployedSegmentor
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.files import atomic_path
@@ -33,7 +33,7 @@ def export_program(model: BayesianSegmentor,
         program = torch.export.export(
             deployed, (image, ), strict=False,
             dynamic_shapes=({1: Dim.DYNAMIC, 2: Dim.DYNAMIC}, ))
-    except UserError as error:
+    except GraphError as error:
         raise ValueError(
             'the model computes with the size of the image in a way that a '
             'graph for all sizes cannot; a head with align_corners=True does '

@@ -6,6 +6,7 @@ from typing import Callable, Optional
 import torch
 from torch import Tensor, nn
 
+from abnn_mmseg.compat import Normalization
 from abnn_mmseg.models.posteriors import BNLPosterior
 from abnn_mmseg.models.posteriors.rows import BankRows
 from abnn_mmseg.models.segmentor import BayesianSegmentor
@@ -29,7 +30,7 @@ class DeployedSegmentor(nn.Module):
             less memory and make a larger graph. Defaults to all.
     """
 
-    mean: Tensor
+    mean: Optional[Tensor]
     std: Tensor
 
     def __init__(self, model: BayesianSegmentor, image: Tensor,
@@ -37,14 +38,10 @@ class DeployedSegmentor(nn.Module):
         super().__init__()
         _check(model)
         self.model = model
-        preprocessor = model.data_preprocessor
-        # mmsegmentation 1.2 has the attribute without the underscore.
-        self.reverse = any(
-            getattr(preprocessor, name, False)
-            for name in ('channel_conversion', '_channel_conversion'))
-        if getattr(preprocessor, '_enable_normalize', False):
-            self.register_buffer('mean', preprocessor.mean)
-            self.register_buffer('std', preprocessor.std)
+        known = Normalization(model.data_preprocessor)
+        self.reverse = known.reverse
+        self.register_buffer('mean', known.mean)
+        self.register_buffer('std', known.std)
         self.draws: Logits = self._one
         self.centres: Logits = self.draws
         posterior = model.posterior
@@ -89,8 +86,9 @@ class DeployedSegmentor(nn.Module):
         inputs = image.permute(0, 3, 1, 2).float()
         if self.reverse:
             inputs = inputs.flip(1)
-        return (inputs - self.mean) / self.std if hasattr(
-            self, 'mean') else inputs
+        if self.mean is None:
+            return inputs
+        return (inputs - self.mean) / self.std
 
     def _forward(self, size: Sequence[int], inputs: Tensor) -> Tensor:
         """Logits of that size."""

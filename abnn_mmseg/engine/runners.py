@@ -12,6 +12,7 @@ from mmengine.dist import master_only
 from mmengine.runner import Runner
 from torch import nn
 
+from abnn_mmseg.compat import KeepsWeights
 from abnn_mmseg.utils.checkpoints import read_checkpoint
 from abnn_mmseg.utils.files import atomic_path
 
@@ -29,11 +30,8 @@ class AtomicRunner(Runner):
             super().save_checkpoint(out_dir, temporary.name, *args, **kwargs)
 
 
-class LoadedRunner(AtomicRunner):
+class LoadedRunner(KeepsWeights, AtomicRunner):
     """A runner of a model that has its weights already."""
-
-    def _init_model_weights(self) -> None:
-        """Initializing would throw the base away."""
 
 
 def build_runner(model: nn.Module, cfg: Config, folder: Path,

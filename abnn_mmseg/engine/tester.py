@@ -13,6 +13,7 @@ from mmengine.registry import LOOPS
 from mmengine.runner import Runner
 from mmseg.registry import DATASETS
 
+from abnn_mmseg.compat import put_test_loop
 from abnn_mmseg.engine.launch import join_on_cpu
 from abnn_mmseg.engine.loading import (
     Paths,
@@ -138,12 +139,12 @@ class Tester:
                  test_set: TestSet,
                  plot_dir: Optional[str] = None) -> Metrics:
         """Metrics of the current posterior on a test set, by group."""
-        self.runner._test_loop = LOOPS.build(
+        put_test_loop(self.runner, LOOPS.build(
             self.cfg.get('test_cfg') or dict(type='TestLoop'),
             default_args=dict(
                 runner=self.runner,
                 dataloader=test_set.dataloader,
-                evaluator=test_set.with_plots(plot_dir)))
+                evaluator=test_set.with_plots(plot_dir))))
         return grouped(self.runner.test())
 
 

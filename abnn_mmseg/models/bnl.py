@@ -8,7 +8,6 @@ version (Franchi et al., "Make Me a BNN", CVPR 2024) computes
 Each class subclasses the layer it replaces, so state-dict keys,
 ``isinstance`` checks and initialization stay what they were.
 """
-import copy
 import math
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,6 +18,7 @@ import torch.nn.functional as F
 from mmseg.registry import MODELS
 from torch import Tensor, nn
 
+from abnn_mmseg.compat import with_parameters
 from abnn_mmseg.models.passes import handler_of
 from abnn_mmseg.utils.choices import one_of
 
@@ -324,11 +324,8 @@ class CustomBNL(BayesianNorm):
             "layout is its own; write noise='channel' in the posterior.")
 
     def apply_network(self, x, scale, shift, **options):
-        # A shallow copy is this thread's own, so others keep their gamma.
-        layer = copy.copy(self)
-        layer._parameters = dict(self._parameters, weight=scale)
-        if self.bias is not None:
-            layer._parameters['bias'] = shift
+        bias = {} if self.bias is None else dict(bias=shift)
+        layer = with_parameters(self, weight=scale, **bias)
         return super(BayesianNorm, layer).forward(x, **options)
 
     def apply_networks(self, x, scale, shift, **options):

@@ -8,9 +8,8 @@ from typing import Any, Optional, Union, cast
 
 from mmseg.registry import MODELS
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.instancenorm import _InstanceNorm
 
+from abnn_mmseg.compat import AnyBatchNorm, AnyInstanceNorm
 from abnn_mmseg.models import bnl
 from abnn_mmseg.models.scopes import select
 from abnn_mmseg.utils.choices import one_of
@@ -25,15 +24,15 @@ KNOWN: dict[type[nn.Module], type[bnl.BayesianNorm]] = {
     nn.InstanceNorm2d: bnl.BNLIN
 }
 BASES: dict[type[nn.Module], type[bnl.BayesianNorm]] = {
-    _BatchNorm: bnl.BatchBNL,
+    AnyBatchNorm: bnl.BatchBNL,
     nn.LayerNorm: bnl.LayerBNL,
     nn.GroupNorm: bnl.GroupBNL,
-    _InstanceNorm: bnl.InstanceBNL
+    AnyInstanceNorm: bnl.InstanceBNL
 }
 FAMILIES = dict(zip(BASES, ('batch', 'layer', 'group', 'instance')))
 
 
-class _AnyBatchNorm(_BatchNorm):
+class _BatchNormOfAnyRank(AnyBatchNorm):
     """Batch norm of any rank: what a SyncBN is on one device."""
 
     def _check_input_dim(self, input):
@@ -153,7 +152,8 @@ def bayesian_class(norm: type[nn.Module]) -> type[bnl.BayesianNorm]:
         return KNOWN[norm]
     if issubclass(norm, nn.SyncBatchNorm):
         # mmengine reverts whatever is a SyncBN to a plain batch norm.
-        return _picklable('BNLSyncBN', (bnl.BatchBNL, _AnyBatchNorm), norm)
+        return _picklable(
+            'BNLSyncBN', (bnl.BatchBNL, _BatchNormOfAnyRank), norm)
     family: type[bnl.BayesianNorm] = bnl.CustomBNL
     for base, known in BASES.items():
         if issubclass(norm, base) and norm.forward is base.forward:
@@ -204,7 +204,7 @@ def _obstacle(name: str, norm: nn.Module) -> Optional[str]:
         return 'no affine parameters'
     if family_of(norm) not in FAMILIES.values():
         return 'unknown kind of norm'
-    if isinstance(norm, _BatchNorm) and norm.running_mean is None:
+    if isinstance(norm, AnyBatchNorm) and norm.running_mean is None:
         return 'no running statistics'
     if 'text_encoder' in name.split('.') and not norm.weight.requires_grad:
         return 'inside a frozen text encoder'

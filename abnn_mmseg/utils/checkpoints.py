@@ -30,7 +30,6 @@ def safe_globals() -> Iterator[None]:
     code of its own. Whoever loads here and asks torch to run what a pickle
     holds, as a fork of mmengine does after a first refusal, is refused again.
     """
-    multiarray = (np._core if hasattr(np, '_core') else np.core).multiarray
     dtypes = {type(np.dtype(t)) for t in ('u1', 'u4', 'i4', 'i8', 'f4', 'f8')}
     # torch's own context would, on its way out, also take away what a context
     # around it had allowed.
@@ -38,7 +37,7 @@ def safe_globals() -> Iterator[None]:
     environment = {name: os.environ.pop(name, None) for name in FORCE}
     os.environ[FORCE[0]] = '1'
     torch.serialization.add_safe_globals([
-        multiarray._reconstruct, multiarray.scalar, np.ndarray, np.dtype,
+        *numpy_makers(), np.ndarray, np.dtype,
         HistoryBuffer, slice, (_history_buffer_method, 'builtins.getattr'),
         *dtypes
     ])

@@ -27,7 +27,7 @@ class CostHook(Hook):
         self.last = self.clock()
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        if runner._resume:
+        if runner.cfg.get('resume'):
             self.seconds = checkpoint.get('meta', {}).get(KEY, 0.)
 
     def before_train(self, runner: Runner) -> None:

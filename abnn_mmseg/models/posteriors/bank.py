@@ -7,6 +7,7 @@ import torch
 from mmseg.registry import MODELS
 from torch import Tensor
 
+from abnn_mmseg.compat import version_of
 from abnn_mmseg.models.bnl import (
     BayesianNorm,
     Network,
@@ -304,8 +305,7 @@ def _state_of(tensor: Optional[Tensor]) -> tuple:
     """Changes when a tensor is replaced or, mostly, written to."""
     if tensor is None:
         return ()
-    version = None if tensor.is_inference() else tensor._version
-    return tensor.data_ptr(), tensor.device, version
+    return tensor.data_ptr(), tensor.device, version_of(tensor)
 
 
 def tensor_of(layer: BayesianNorm, name: str, member: dict[str, Tensor],

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from mmseg.registry import MODELS
 from torch import Tensor, nn
-from torch.nn.modules.dropout import _DropoutNd
 
+from abnn_mmseg.compat import AnyDropout
 from abnn_mmseg.models.passes import let_handle
 from abnn_mmseg.models.posteriors.base import Forward, Networks
 from abnn_mmseg.models.posteriors.draws import check_draws
@@ -71,7 +71,7 @@ class DropoutPosterior(ForkingPosterior):
 
     def _find(self, model: nn.Module) -> dict[str, nn.Module]:
         modules = dict(model.named_modules())
-        layers = [n for n, m in modules.items() if isinstance(m, _DropoutNd)]
+        layers = [n for n, m in modules.items() if isinstance(m, AnyDropout)]
         if self.modules == 'head':
             names = select(layers, 'decode_head')
         else:
@@ -87,7 +87,7 @@ class DropoutPosterior(ForkingPosterior):
     def _rate(self, name: str, site: nn.Module) -> float:
         if self.rate is not None:
             return self.rate
-        if isinstance(site, _DropoutNd):
+        if isinstance(site, AnyDropout):
             return site.p
         raise ValueError(
             f'{name} is no dropout layer, so DropoutPosterior does not know '

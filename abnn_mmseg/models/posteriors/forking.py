@@ -8,8 +8,8 @@ from typing import Any, Callable, Optional
 import torch
 from mmengine.logging import print_log
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves, tree_map
 
+from abnn_mmseg.compat import tree_leaves, tree_map
 from abnn_mmseg.models.passes import Handler, handling
 from abnn_mmseg.models.posteriors.base import (
     Chunk,

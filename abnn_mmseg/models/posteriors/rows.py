@@ -9,8 +9,8 @@ from functools import partial
 from typing import Callable
 
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
 
+from abnn_mmseg.compat import tree_map
 from abnn_mmseg.models.passes import Handler, handling
 from abnn_mmseg.models.posteriors.bank import Bank, BNLPosterior
 from abnn_mmseg.models.posteriors.forking import ForkedNetworks, slice_values

@@ -3,9 +3,8 @@ from collections.abc import Iterable
 from functools import partial
 
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
 
-from abnn_mmseg.compat import is_vmapped
+from abnn_mmseg.compat import is_vmapped, tree_leaves, version_of
 from abnn_mmseg.models.passes import Handler, let_handle
 
 MAX_BYTES = 2 * 1024**3
@@ -120,8 +119,7 @@ class _Output:
 
     def _versions(self) -> list:
         # Inference tensors have no version, so nobody could tell.
-        return [None if t.is_inference() else t._version
-                for t in self.tensors]
+        return list(map(version_of, self.tensors))
 
     @property
     def untouched(self) -> bool:

@@ -1,0 +1,101 @@
+"""Private interfaces of dependencies: these tests name what has changed."""
+import numpy as np
+import pytest
+import torch
+from mmengine.runner import BaseLoop, Runner
+from mmseg.registry import MODELS
+from torch import nn
+from toys import toy_config
+
+from abnn_mmseg import compat
+
+
+def test_vmap_shows_in_a_tensor():
+    seen = []
+
+    def look(x):
+        seen.append(compat.is_vmapped(x))
+        return x
+
+    x = torch.ones(2, 3)
+    torch.vmap(look)(x)
+    assert seen == [True] and not compat.is_vmapped(x)
+
+
+def test_writing_counts_versions():
+    x = torch.zeros(2)
+    before = compat.version_of(x)
+    x.add_(1)
+    assert compat.version_of(x) == before + 1
+    with torch.inference_mode():
+        assert compat.version_of(torch.zeros(2)) is None
+
+
+def test_other_parameters_leave_the_module_alone():
+    layer = nn.Linear(2, 2)
+    x, weight = torch.randn(3, 2), torch.randn(2, 2)
+    expected = nn.functional.linear(x, weight, layer.bias)
+    before = layer(x)
+    other = compat.with_parameters(layer, weight=weight)
+    assert torch.equal(other(x), expected)
+    assert torch.equal(layer(x), before)
+
+
+def test_arrays_are_made_by_the_function_that_pickles_name():
+    for value in (np.zeros(1), np.float64(1)):
+        assert value.__reduce__()[0] in compat.numpy_makers()
+
+
+def test_a_runner_initializes_weights_where_we_stop_it():
+    assert callable(Runner._init_model_weights)
+
+
+@pytest.mark.parametrize('bgr_to_rgb', [False, True])
+@pytest.mark.parametrize('mean', [None, [1., 2., 3.]])
+def test_the_preprocessor_is_read_as_it_works(bgr_to_rgb, mean):
+    std = None if mean is None else [4., 5., 6.]
+    preprocessor = MODELS.build(dict(
+        type='SegDataPreProcessor', mean=mean, std=std,
+        bgr_to_rgb=bgr_to_rgb))
+    image = torch.randint(0, 256, (3, 4, 5), dtype=torch.uint8)
+    expected = preprocessor(dict(inputs=[image]))['inputs'][0]
+    known = compat.Normalization(preprocessor)
+    actual = image.flip(0).float() if known.reverse else image.float()
+    if known.mean is not None:
+        actual = (actual - known.mean) / known.std
+    torch.testing.assert_close(actual, expected.float())
+
+
+def test_a_runner_tests_with_the_loop_it_was_given(tmp_path):
+    runner = Runner(
+        model=MODELS.build(toy_config()), work_dir=str(tmp_path),
+        experiment_name='given_loop', default_scope='mmseg')
+
+    class Given(BaseLoop):
+        def run(self):
+            return dict(number=3)
+
+    compat.put_test_loop(runner, Given(runner, []))
+    assert runner.test() == dict(number=3)
+
+
+def test_a_graph_that_cannot_be_made_raises_our_name_for_it():
+    class Model(nn.Module):
+        def forward(self, x):
+            return x if x.sum() > 0 else -x
+
+    with pytest.raises((compat.GraphError, RuntimeError)):
+        torch.export.export(Model(), (torch.ones(2), ), strict=False)
+
+
+def test_norms_and_dropouts_have_common_bases():
+    assert issubclass(nn.BatchNorm2d, compat.AnyBatchNorm)
+    assert issubclass(nn.SyncBatchNorm, compat.AnyBatchNorm)
+    assert issubclass(nn.InstanceNorm2d, compat.AnyInstanceNorm)
+    assert issubclass(nn.Dropout2d, compat.AnyDropout)
+
+
+def test_trees_are_mapped_and_listed():
+    tree = dict(a=(1, 2), b=[3])
+    assert compat.tree_map(lambda v: v + 1, tree) == dict(a=(2, 3), b=[4])
+    assert compat.tree_leaves(tree) == [1, 2, 3]
