@@ -44,7 +44,8 @@ def with_parameters(module: M, **parameters: Tensor) -> M:
     so that other threads can use it.
     """
     module = copy.copy(module)
-    module._parameters = {**module._parameters, **parameters}
+    known: dict = module._parameters
+    module._parameters = {**known, **parameters}
     return module
 
 

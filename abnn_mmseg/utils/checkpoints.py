@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from mmengine.logging import HistoryBuffer
 
+from abnn_mmseg.compat import numpy_makers
+
 # torch reads these whenever it loads: never, or always, run a pickle.
 FORCE = ('TORCH_FORCE_WEIGHTS_ONLY_LOAD', 'TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD')
 
