@@ -44,7 +44,7 @@ def with_parameters(module: M, **parameters: Tensor) -> M:
     so that other threads can use it.
     """
     module = copy.copy(module)
-    known: dict = module._parameters
+    known: dict[str, Any] = {**module._parameters}
     module._parameters = {**known, **parameters}
     return module
 

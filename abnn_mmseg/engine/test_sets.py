@@ -16,11 +16,12 @@ own ``test_dataloader.dataset`` or ``model.posterior``.
 import copy
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 from mmengine.config import Config, ConfigDict
 
 from abnn_mmseg.engine.loading import bayesian_model_cfg
+from abnn_mmseg.utils.configs import part_of
 
 OURS = ('AnomalyMetric', 'CalibrationMetric', 'SelectiveMetric')
 
@@ -37,14 +38,6 @@ class TestSet(NamedTuple):
             if folder and metric.type in OURS:
                 metric.plot_dir = folder
         return metrics
-
-
-def part_of(cfg: Config, key: str) -> Any:
-    """What a config must have for a job, such as a dataloader."""
-    if cfg.get(key) is None:
-        raise ValueError(f'the config has no {key}; inherit from a dataset '
-                         'config that has one, or write it.')
-    return cfg[key]
 
 
 def own_test(cfg: Config) -> TestSet:

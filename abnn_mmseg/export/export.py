@@ -9,11 +9,11 @@ import torch
 from mmengine.dist import all_reduce, get_dist_info
 from mmseg.registry import DATASETS
 
-from abnn_mmseg.engine.test_sets import part_of
 from abnn_mmseg.export.formats import build_writers
 from abnn_mmseg.export.inferencer import ABNNInferencer, Loaded, to_rgb
 from abnn_mmseg.export.inputs import Frame, Frames, read_bgr
 from abnn_mmseg.export.writers import ThreadedWriter
+from abnn_mmseg.utils.configs import part_of
 from abnn_mmseg.utils.console import progress
 from abnn_mmseg.utils.files import sweep
 

@@ -7,13 +7,13 @@ from mmengine.dataset import pseudo_collate
 from mmseg.registry import DATASETS
 from torch import Tensor
 
-from abnn_mmseg.engine.test_sets import part_of
 from abnn_mmseg.evaluation.fields import IGNORE, class_labels, class_logits
 from abnn_mmseg.models.segmentor import PREDICTIONS, BayesianSegmentor
 from abnn_mmseg.uncertainty.temperature import (
     fit_temperature,
     negative_log_likelihood,
 )
+from abnn_mmseg.utils.configs import part_of
 from abnn_mmseg.utils.console import progress
 
 # Enough for two digits of T, little enough for any machine.

@@ -7,7 +7,6 @@ from mmengine.dataset import pseudo_collate
 from mmseg.registry import DATASETS
 from torch import Tensor
 
-from abnn_mmseg.engine.test_sets import part_of
 from abnn_mmseg.evaluation.curves import DetectionCurve
 from abnn_mmseg.evaluation.fields import (
     IGNORE,
@@ -20,6 +19,7 @@ from abnn_mmseg.evaluation.fields import (
 from abnn_mmseg.evaluation.histograms import ScoreHistogram
 from abnn_mmseg.members.temperature import spread
 from abnn_mmseg.models.segmentor import BayesianSegmentor
+from abnn_mmseg.utils.configs import part_of
 from abnn_mmseg.utils.console import progress
 
 
