@@ -44,8 +44,9 @@ def with_parameters(module: M, **parameters: Tensor) -> M:
     so that other threads can use it.
     """
     module = copy.copy(module)
-    known: dict[str, Any] = {**module._parameters}
-    module._parameters = {**known, **parameters}
+    merged: Any = dict(module._parameters)
+    merged.update(parameters)
+    module._parameters = merged
     return module
 
 

@@ -78,10 +78,12 @@ def build_segmentor(cfg: Config,
             'files; give one base checkpoint (or load_from in the config) '
             'and any number of member files.')
     model = MODELS.build(model_cfg)
+    if members:
+        # They win over those that the config names.
+        model.posterior.member_files = None
     load_base(model, full[0])
     if len(full) > 1:
         model.posterior.set_checkpoints(full)
-    members = members or list(model.posterior.member_files or [])
     if members:
         if not model.posterior.takes_members:
             raise ValueError(

@@ -102,6 +102,8 @@ class MemberTrainer:
                 f'{cfg.model.posterior.type} has no members to train; train '
                 'the base with its own config, without posterior, and test '
                 'it with this one.')
+        # Those that the config names are for testing.
+        self.model.posterior.member_files = None
         load_base(self.model, cfg.load_from)
         self.base = norm_state(self.model)
         self.fingerprint = fingerprint(self.model)

@@ -6,6 +6,7 @@ from typing import Union
 import torch
 from torch import Tensor, nn
 
+from abnn_mmseg.members.autoload import pack
 from abnn_mmseg.members.files import fingerprint, norm_state
 from abnn_mmseg.utils.checkpoints import read_checkpoint, read_state_dict
 from abnn_mmseg.utils.files import atomic_path
@@ -49,15 +50,25 @@ def export_full(base: Union[str, Path], member: dict,
                 path: Union[str, Path]) -> None:
     """A standard mmseg checkpoint: the base with the member's norms.
 
-    Class names and whatever else the base's ``meta`` holds stay; the
-    member's own goes to ``meta['member']``.
+    The member's description goes to ``meta['member']``.
     """
+    _write(base, member['state'], path, member=member['meta'])
+
+
+def export_whole(base: Union[str, Path], members: Sequence[dict],
+                 path: Union[str, Path]) -> None:
+    """The base, and all members beside it: one checkpoint for all tools."""
+    _write(base, pack(members), path)
+
+
+def _write(base: Union[str, Path], more: dict[str, Tensor],
+           path: Union[str, Path], **meta) -> None:
+    """Class names and whatever else the base's ``meta`` holds stay."""
     content = read_checkpoint(base)
-    meta = dict(content.get('meta') or {}) if 'state_dict' in content else {}
-    meta['member'] = member['meta']
-    state = {**read_state_dict(base), **member['state']}
+    known = dict(content.get('meta') or {}) if 'state_dict' in content else {}
+    state = {**read_state_dict(base), **more}
     with atomic_path(path) as temporary:
-        torch.save(dict(state_dict=state, meta=meta), temporary)
+        torch.save(dict(state_dict=state, meta={**known, **meta}), temporary)
 
 
 def import_full(model: nn.Module, path: Union[str, Path]) -> dict:

@@ -28,6 +28,8 @@ from abnn_mmseg.utils.files import atomic_write
 
 FORMAT = 'abnn_mmseg.members'
 VERSION = 1
+# Names of members that a full checkpoint carries, see autoload.py.
+CARRIED = 'abnn_members.'
 
 
 def fingerprint(model: nn.Module) -> str:
@@ -79,7 +81,8 @@ def load_base(model: nn.Module, path: Union[str, Path]) -> None:
             f'{path} does not fit the model: {len(missing) + len(other)} of '
             f'{len(own)} tensors do not match, e.g. {example}; check '
             'num_classes, the backbone and the heads of the config.')
-    state = {k: state[k] for k in own if k in state}
+    state = {k: v for k, v in state.items()
+             if k in own or k.startswith(CARRIED)}
     check_weights(state, str(path))
     model.load_state_dict(state, strict=False)
 
@@ -140,7 +143,12 @@ def load_members(model: BayesianSegmentor,
     """
     members = read_members(paths)
     check_members(model, members)
-    posterior = posterior or model.posterior
+    use_members(posterior or model.posterior, members)
+
+
+def use_members(posterior: Posterior, members: Sequence[dict]) -> None:
+    """Give a posterior members that were read, and what is stored with
+    them."""
     posterior.set_members([member['state'] for member in members])
     noise = posterior.noise_settings
     posterior.temperatures = stored(members, 'temperatures', noise)

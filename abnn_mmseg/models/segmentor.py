@@ -1,7 +1,7 @@
 """Segmentors whose predictions carry per-pixel uncertainty."""
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple, Optional, Union
+from typing import Callable, NamedTuple, Optional, Union
 
 import torch
 from mmengine.structures import PixelData
@@ -92,6 +92,11 @@ class BayesianSegmentor(BaseSegmentor):
             uncertainty maps do not depend on it. Defaults to 1, off.
     """
 
+    # What to do with members while weights are loaded; abnn_mmseg.members,
+    # a layer above this one, sets both.
+    before_load: Callable[[dict], list]
+    after_load: Callable[..., None]
+
     def __init__(self,
                  *args,
                  posterior: dict,
@@ -116,6 +121,15 @@ class BayesianSegmentor(BaseSegmentor):
         self.posterior: Posterior = MODELS.build(posterior)
         self.posterior.attach(self)
         self._freeze()
+        self.register_load_state_dict_post_hook(BayesianSegmentor._loaded)
+
+    def _load_from_state_dict(self, state_dict, prefix, *args) -> None:
+        """Also called by mmengine, which loads weights in its own way."""
+        self._carried = self.before_load(state_dict)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def _loaded(self, *_) -> None:
+        self.after_load(self.__dict__.pop('_carried', []))
 
     def _freeze(self) -> None:
         """Only norms train: the noisy ones, or all."""

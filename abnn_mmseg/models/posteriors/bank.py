@@ -176,6 +176,11 @@ class BNLPosterior(ForkingPosterior):
 
     def draws(self, forward: Forward) -> Networks:
         self._check()
+        if self.member_files and not self.members:
+            raise ValueError(
+                f'the members {list(self.member_files)} of the posterior are '
+                'not loaded, since no weights were; load the checkpoint of '
+                'the base into the model.')
         if not self.members and self.draws_per_member == 1:
             return Networks(forward, len(self))
         if self.noise == 'element':

@@ -1,0 +1,74 @@
+"""Members that come with weights: whoever loads a segmentor gets them.
+
+A segmentor calls these functions while it loads weights, so mmseg's own tools
+load members as ours do: those that the config's ``posterior.members`` names,
+or those that a full checkpoint carries.
+"""
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from abnn_mmseg.members.files import (
+    CARRIED,
+    FORMAT,
+    load_members,
+    use_members,
+)
+from abnn_mmseg.models.segmentor import BayesianSegmentor
+
+# Carried members are abnn_members.<number>.<tensor> in a state dict.
+DESCRIPTION = f'{CARRIED}description'
+
+
+def pack(members: Sequence[dict]) -> dict[str, Tensor]:
+    """Members as entries of a state dict."""
+    state = {
+        f'{CARRIED}{number}.{key}': value
+        for number, member in enumerate(members)
+        for key, value in member['state'].items()
+    }
+    metas = json.dumps([member['meta'] for member in members])
+    state[DESCRIPTION] = torch.frombuffer(
+        bytearray(metas.encode()), dtype=torch.uint8)
+    return state
+
+
+def unpack(state: dict[str, Any]) -> list[dict]:
+    """Take the members out of a state dict."""
+    carried = [key for key in state if key.startswith(CARRIED)]
+    if not carried:
+        return []
+    metas = json.loads(bytes(state.pop(DESCRIPTION).tolist()))
+    members = [dict(state={}, meta=meta) for meta in metas]
+    for key in carried:
+        if key != DESCRIPTION:
+            number, name = key.removeprefix(CARRIED).split('.', 1)
+            members[int(number)]['state'][name] = state.pop(key)
+    return members
+
+
+def before_load(state: dict[str, Any]) -> list[dict]:
+    """Refuse a member file; take out the members that a state dict has."""
+    if state.get('format') == FORMAT:
+        raise ValueError(
+            'a member file was given where a checkpoint of the whole network '
+            'belongs; give the base checkpoint, and name the member file in '
+            'the config: model.posterior.members.')
+    return unpack(state)
+
+
+def after_load(model: BayesianSegmentor, carried: list[dict]) -> None:
+    """Give the posterior the members that the config names, or those that
+    came with the weights."""
+    posterior = model.posterior
+    if posterior.member_files:
+        load_members(model, list(posterior.member_files))
+    elif carried and posterior.takes_members:
+        use_members(posterior, carried)
+
+
+BayesianSegmentor.before_load = staticmethod(before_load)
+BayesianSegmentor.after_load = after_load
