@@ -14,10 +14,12 @@ def test_every_option_of_the_tables_exists():
     import inspect
 
     from abnn_mmseg.models import BNLPosterior
+    from abnn_mmseg.models.posteriors.base import Posterior
     from abnn_mmseg.models.posteriors.forking import ForkingPosterior
     from abnn_mmseg.models.segmentor import BayesianSegmentor
     known = set()
-    for cls in (BNLPosterior, ForkingPosterior, BayesianSegmentor):
+    for cls in (BNLPosterior, ForkingPosterior, Posterior,
+                BayesianSegmentor):
         known |= set(inspect.signature(cls.__init__).parameters)
     named = set()
     for row in re.findall(r'^\| (`[a-z_`, ]+`) \|', README, re.M):
