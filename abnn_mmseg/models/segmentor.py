@@ -18,6 +18,7 @@ from torch import Tensor
 
 from abnn_mmseg.models.bnl import bayesian_layers
 from abnn_mmseg.models.convert import check_norm_types, convert_norms
+from abnn_mmseg.models.losses import set_num_classes
 from abnn_mmseg.models.posteriors.memory import memory_hint
 from abnn_mmseg.models.windows import Window, crop, make_windows, stitch
 from abnn_mmseg.uncertainty import (
@@ -82,6 +83,7 @@ class BayesianSegmentor(BaseSegmentor):
                  **kwargs) -> None:
         check_norm_types(kwargs)
         super().__init__(*args, **kwargs)
+        set_num_classes(self)
         self.scores = check_scores(scores)
         self.prediction = one_of('prediction', prediction, PREDICTIONS)
         self.resolution = one_of('resolution', resolution, RESOLUTIONS)
