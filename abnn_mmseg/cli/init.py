@@ -9,16 +9,24 @@ from typing import Any, Optional
 
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
-from mmseg.registry import DATASETS, MODELS
-from torch import nn
+from mmseg.registry import MODELS
 
+from abnn_mmseg.cli.init_data import facts, has_unknown, is_labelled
+from abnn_mmseg.cli.init_heads import (
+    bare,
+    change_heads,
+    gives_prior,
+    num_classes_of,
+    resets,
+    why_no_prior,
+    why_reset,
+)
 from abnn_mmseg.cli.source import Code, Noted, comment, statement
-from abnn_mmseg.datasets import AnomalySegDataset
 from abnn_mmseg.engine.hooks.audit_hook import audit, check_trainable, describe
 from abnn_mmseg.engine.loading import BAYESIAN
 from abnn_mmseg.engine.test_sets import part_of
 from abnn_mmseg.members.files import load_base
-from abnn_mmseg.models.segmentor import MASK_HEADS
+from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.console import say_errors
 from abnn_mmseg.utils.files import atomic_write
 
@@ -37,11 +45,6 @@ DECAY = dict(type='PolyLR', power=0.9, end=ITERATIONS, by_epoch=False)
 # How often a member is saved while it trains.
 INTERVAL = 50
 
-LOSS = 'RandomPriorCrossEntropyLoss'
-# What our loss has of mmseg's, and the defaults that need not be written.
-LOSS_OPTIONS = dict(
-    use_sigmoid=False, class_weight=None, loss_weight=1.0,
-    loss_name='loss_ce')
 IOU = dict(type='IoUMetric', iou_metrics=['mIoU'])
 CALIBRATION = dict(type='CalibrationMetric')
 SELECTIVE = dict(type='SelectiveMetric', scores=['entropy'])
@@ -107,7 +110,7 @@ def read_base(config: str) -> Config:
     return cfg
 
 
-def verify(text: str, checkpoint: str) -> nn.Module:
+def verify(text: str, checkpoint: str) -> BayesianSegmentor:
     """Build the model of a child config and load its base, or raise."""
     cfg = Config.fromstring(text, '.py')
     init_default_scope(cfg.get('default_scope', 'mmseg'))
@@ -148,48 +151,11 @@ def child_config(cfg: Config, base: str, checkpoint: str) -> str:
                   'The trained network that every member starts from.'),
         statement('num_members', MEMBERS),
         *_places(cfg),
-        statement('model', _model(cfg), _why_no_prior(cfg)),
+        statement('model', _model(cfg), why_no_prior(cfg)),
         *_schedule(cfg),
         *_hooks(cfg),
         *_evaluators(cfg),
     ])
-
-
-def facts(cfg: Config) -> str:
-    """What the base is, in a few words for the first comment."""
-    number = _num_classes(cfg)
-    classes = f'{number} classes' if number else 'classes of its head'
-    if _main_head(cfg).get('out_channels') == 1:
-        classes = 'a binary head'
-    size = _crop(cfg)
-    trained = f'trained on crops of {size[0]}x{size[1]}' if size else (
-        'trained on the images of its pipeline')
-    test = cfg.model.get('test_cfg') or {}
-    if test.get('mode') == 'slide':
-        window = test['crop_size']
-        tested = f'tested in windows of {window[0]}x{window[1]}'
-    else:
-        size = _whole(cfg)
-        tested = 'tested on whole images' + (
-            f' of {size[1]}x{size[0]}' if size else '')
-    return f'{classes}, {trained}, {tested}, like the base'
-
-
-def _crop(cfg: Config) -> Optional[tuple]:
-    """Height and width of what the base is trained on."""
-    preprocessor = cfg.model.get('data_preprocessor') or {}
-    crops = [step.get('crop_size') for step in _pipeline(cfg, 'train')]
-    sizes = [preprocessor.get('size'), *crops]
-    pairs = [size for size in sizes if isinstance(size, (tuple, list))]
-    return tuple(pairs[0]) if pairs else None
-
-
-def _whole(cfg: Config) -> Optional[tuple]:
-    """Width and height that test images are resized to."""
-    scales = [step.get('scale') for step in _pipeline(cfg, 'test')]
-    pairs = [scale for scale in scales
-             if isinstance(scale, (tuple, list)) and len(scale) == 2]
-    return tuple(pairs[-1]) if pairs else None
 
 
 def _imports(cfg: Config) -> Iterator[str]:
@@ -230,145 +196,20 @@ def _model(cfg: Config) -> dict:
             posterior))
     if 'data_preprocessor' not in model and cfg.get('data_preprocessor'):
         child['data_preprocessor'] = Code('_base_.data_preprocessor')
-    child.update(_resets(model))
+    child.update(resets(model))
     for name in ('decode_head', 'auxiliary_head'):
-        change = _heads(model.get(name) or [], name, _num_classes(cfg))
+        change = change_heads(model.get(name) or [], name, num_classes_of(cfg))
         if change and name in child:
             change = {**child[name], **change}
         if change:
             child[name] = change
-    for name in _resets(model):
-        note = _why_reset(f'{name}={child[name]}')
+    for name in resets(model):
+        note = why_reset(f'{name}={child[name]}')
         child[name] = Noted(note, child[name])
-    if _gives_prior(cfg):
+    if gives_prior(cfg):
         note = 'Each member favours random classes of its own.'
         child['decode_head'] = Noted(note, child['decode_head'])
     return child
-
-
-def _resets(part: dict) -> dict:
-    """Changes that switch pretrained weights and frozen stages off."""
-    changes: dict = {}
-    for name, value in part.items():
-        if name == 'pretrained' and value:
-            changes[name] = False if value is True else None
-        elif name == 'init_cfg' and 'Pretrained' in str(value):
-            changes[name] = None
-        elif name == 'frozen_stages' and isinstance(value, int) and value >= 0:
-            changes[name] = -1
-        elif isinstance(value, dict) and _resets(value):
-            changes[name] = _resets(value)
-    return changes
-
-
-def _why_reset(change: str) -> str:
-    reasons = []
-    if 'pretrained' in change or 'init_cfg' in change:
-        reasons.append('load_from has all weights')
-    if 'frozen_stages' in change:
-        reasons.append('norms of all stages train')
-    return '; '.join(reasons) + '.'
-
-
-def _heads(part: Any, name: str, classes: Optional[int]) -> Any:
-    """The change of a head, or of all heads of a list; empty for none."""
-    if isinstance(part, dict):
-        return _prior(part, classes)
-    if not any(_prior(head, classes) for head in part):
-        return []
-    # A list replaces the base's list, so it names every head.
-    changes = []
-    for number, head in enumerate(part):
-        own = Code(f'_base_.model.{name}[{number}]')
-        change = _without_delete(_prior(head, classes))
-        changes.append({'*': own, **change} if change else own)
-    return changes
-
-
-def _gives_prior(cfg: Config) -> bool:
-    return bool(_prior(_main_head(cfg), _num_classes(cfg)))
-
-
-def _why_no_prior(cfg: Config) -> str:
-    """A comment for a head that keeps its own loss, empty for others."""
-    head = _main_head(cfg)
-    if _gives_prior(cfg):
-        return ''
-    kind = bare(head['type'])
-    reason = ('matches masks' if _is_kind(head, *MASK_HEADS) else
-              'has no CrossEntropyLoss of its classes')
-    return (f'{kind} {reason}, so it keeps its losses and gets no random '
-            'class prior: members differ by noise and order of images.')
-
-
-def _prior(head: dict, classes: Optional[int]) -> dict:
-    """The change that gives a head, or a head inside it, the random prior.
-
-    Heads for something else than the classes keep their loss, e.g. STDC's
-    for boundaries.
-    """
-    if _is_kind(head, *MASK_HEADS):
-        return {}
-    nested = {
-        name: _prior(part, classes)
-        for name, part in head.items()
-        if isinstance(part, dict) and 'loss_decode' in part
-    }
-    nested = {name: change for name, change in nested.items() if change}
-    if nested or head.get('num_classes', classes) != classes:
-        return nested
-    loss = head.get('loss_decode')
-    if isinstance(loss, (list, tuple)):
-        losses = [_random_prior(part) or part for part in loss]
-        return dict(loss_decode=losses) if losses != list(loss) else {}
-    if loss is None:
-        is_ours = _is_kind(head, 'BaseDecodeHead')
-        return dict(loss_decode=dict(type=LOSS)) if is_ours else {}
-    ours = _random_prior(loss)
-    return dict(loss_decode=dict(_delete_=True, **ours)) if ours else {}
-
-
-def _random_prior(loss: dict) -> Optional[dict]:
-    """Our loss in the place of mmseg's, None in that of another one."""
-    if bare(loss['type']) != 'CrossEntropyLoss' or loss.get('use_mask'):
-        return None
-    options = {
-        name: loss[name]
-        for name, default in LOSS_OPTIONS.items()
-        if loss.get(name, default) != default
-    }
-    return dict(type=LOSS, **options)
-
-
-def _without_delete(change: dict) -> dict:
-    """mmengine deletes nothing inside lists, so a change must not ask."""
-    return {
-        name: ({k: v for k, v in value.items() if k != '_delete_'}
-               if isinstance(value, dict) else value)
-        for name, value in change.items()
-    }
-
-
-def _main_head(cfg: Config) -> dict:
-    """The head that predicts: the last one of a cascade."""
-    head = cfg.model.decode_head
-    return head if isinstance(head, dict) else head[-1]
-
-
-def _num_classes(cfg: Config) -> Optional[int]:
-    """Of that head, or of the one inside it (K-Net)."""
-    head = _main_head(cfg)
-    inner = [part for part in head.values() if isinstance(part, dict)]
-    known = [part['num_classes'] for part in (head, *inner)
-             if 'num_classes' in part]
-    return known[0] if known else None
-
-
-def _is_kind(head: dict, *names: str) -> bool:
-    """Whether a head is of a class with one of these names."""
-    kind = MODELS.get(head['type'])
-    return kind is not None and any(
-        part.__name__ in names for part in kind.__mro__)
 
 
 def _schedule(cfg: Config) -> Iterator[str]:
@@ -433,46 +274,20 @@ def _evaluators(cfg: Config) -> Iterator[str]:
     """The base's metrics, and those of ours that the data has labels for."""
     for split in ('val', 'test'):
         name = f'{split}_evaluator'
-        if not cfg.get(name) or not _is_labelled(cfg, split):
+        if not cfg.get(name) or not is_labelled(cfg, split):
             continue
         own = cfg[name]
         own = [own] if isinstance(own, dict) else list(own)
-        ours = [IOU, CALIBRATION]
+        ours: list[dict] = [IOU, CALIBRATION]
         if split == 'test':
             ours.append(SELECTIVE)
-            if _has_unknown(cfg):
+            if has_unknown(cfg):
                 ours.append(ANOMALY)
         known = {bare(metric['type']) for metric in own}
         yield statement(
             name, own + [m for m in ours if m['type'] not in known],
             'Its own metrics, and those of probabilities and maps.'
             if split == 'val' else '')
-
-
-def _is_labelled(cfg: Config, split: str) -> bool:
-    evaluator = cfg[f'{split}_evaluator']
-    many = [evaluator] if isinstance(evaluator, dict) else evaluator
-    return not any(metric.get('format_only') for metric in many) and any(
-        'Annotation' in str(step.get('type'))
-        for step in _pipeline(cfg, split))
-
-
-def _has_unknown(cfg: Config) -> bool:
-    """Whether the test data labels what is out of distribution."""
-    kind = DATASETS.get(_dataset(cfg, 'test').get('type', ''))
-    return kind is not None and issubclass(kind, AnomalySegDataset)
-
-
-def _dataset(cfg: Config, split: str) -> dict:
-    """The dataset of a loader, inside whatever wraps it."""
-    dataset = (cfg.get(f'{split}_dataloader') or {}).get('dataset') or {}
-    while 'dataset' in dataset or 'datasets' in dataset:
-        dataset = dataset.get('dataset') or dataset['datasets'][0]
-    return dataset
-
-
-def _pipeline(cfg: Config, split: str) -> list:
-    return list(_dataset(cfg, split).get('pipeline') or [])
 
 
 def _fresh(known: dict, key: str, **values) -> dict:
@@ -487,11 +302,6 @@ def _over(known: dict, key: str, **values) -> dict:
         return _fresh(known, key, **values)
     return {name: value for name, value in values.items()
             if name not in own or own[name] != value}
-
-
-def bare(kind: str) -> str:
-    """The name of a registered class without its scope."""
-    return str(kind).rpartition('.')[2]
 
 
 if __name__ == '__main__':

@@ -51,13 +51,13 @@ def expression(value: Any, column: int = 0, indent: int = 0) -> str:
         indent (int): Of the line it starts on. Defaults to 0.
     """
     if isinstance(value, (list, tuple)):
-        brackets = '[]' if isinstance(value, list) else '()'
+        brackets = ('[', ']') if isinstance(value, list) else ('(', ')')
         entries = [('', '', v) for v in value]
     elif isinstance(value, dict) and all(map(_is_name, value)):
         brackets = ('dict(', ')')
         entries = [_entry(k, v) for k, v in value.items()]
     elif isinstance(value, dict):
-        brackets = '{}'
+        brackets = ('{', '}')
         entries = [('', f'{k!r}: ', v) for k, v in value.items()]
     else:
         return repr(value)

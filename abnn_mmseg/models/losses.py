@@ -66,7 +66,8 @@ class RandomPriorCrossEntropyLoss(nn.Module):
         loss_name (str): Name in the log. Defaults to 'loss_ce'.
     """
 
-    eta: Optional[Tensor]
+    # None until the number of classes is known.
+    eta: Tensor
 
     def __init__(self,
                  num_classes: Optional[int] = None,
