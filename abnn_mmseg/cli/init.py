@@ -277,7 +277,8 @@ def _evaluators(cfg: Config) -> Iterator[str]:
         if not cfg.get(name) or not is_labelled(cfg, split):
             continue
         own = cfg[name]
-        own = [own] if isinstance(own, dict) else list(own)
+        own = [_own_scope(cfg, metric) for metric in (
+            [own] if isinstance(own, dict) else own)]
         ours: list[dict] = [IOU, CALIBRATION]
         if split == 'test':
             ours.append(SELECTIVE)
@@ -288,6 +289,13 @@ def _evaluators(cfg: Config) -> Iterator[str]:
             name, own + [m for m in ours if m['type'] not in known],
             'Its own metrics, and those of probabilities and maps.'
             if split == 'val' else '')
+
+
+def _own_scope(cfg: Config, part: dict) -> dict:
+    """A part without the mark that ``mmseg::`` leaves in what it names."""
+    scope = cfg.get('default_scope', 'mmseg')
+    return {name: value for name, value in part.items()
+            if (name, value) != ('_scope_', scope)}
 
 
 def _fresh(known: dict, key: str, **values) -> dict:

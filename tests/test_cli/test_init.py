@@ -359,6 +359,15 @@ def test_standard_output_is_the_config(epochs, tmp_path):
     assert 'BNL layers' in done.stderr
 
 
+def test_the_page_shows_what_is_written():
+    name = ZOO['SegFormer MiT-B0'].config
+    text = init.child_config(
+        init.read_base(f'mmseg::{name}'), './my_segformer.py',
+        'my_segformer.pth')
+    page = Path(__file__).resolve().parents[2] / 'docs/init.md'
+    assert f'```python\n{text}```' in page.read_text()
+
+
 def other_weights(config, checkpoint):
     state = torch.load(checkpoint)['state_dict']
     state.pop('decode_head.conv_seg.weight')
