@@ -5,6 +5,8 @@ Importing the package fills mmseg's registries, so a config needs only
 """
 import importlib.metadata
 import importlib.util
+import sys
+from contextlib import redirect_stdout
 
 __version__ = '0.1.0'
 
@@ -24,4 +26,11 @@ except importlib.metadata.PackageNotFoundError:
     # name of the distribution.
     MODULE2PACKAGE['mmseg'] = 'onedl-mmsegmentation'
 
-from abnn_mmseg import datasets, engine, evaluation, models  # noqa: E402, F401
+# mmseg may print while it is imported; standard output is for results.
+with redirect_stdout(sys.stderr):
+    from abnn_mmseg import (  # noqa: E402, F401
+        datasets,
+        engine,
+        evaluation,
+        models,
+    )

@@ -26,7 +26,6 @@ model = dict(
         loss_decode=dict(
             _delete_=True,
             type='RandomPriorCrossEntropyLoss',
-            num_classes=9,
             weight=1.5)))
 train_dataloader = dict(
     batch_size=2,

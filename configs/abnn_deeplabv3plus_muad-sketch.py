@@ -11,8 +11,7 @@ model = dict(
     decode_head=dict(
         loss_decode=dict(
             _delete_=True,
-            type='RandomPriorCrossEntropyLoss',
-            num_classes=15)))
+            type='RandomPriorCrossEntropyLoss')))
 optim_wrapper = dict(
     _delete_=True, type='OptimWrapper', optimizer=_base_.abnn_optimizer)
 param_scheduler = [dict(_base_.abnn_decay, end=60)]

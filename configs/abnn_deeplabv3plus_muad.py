@@ -6,7 +6,7 @@ _base_ = [
 load_from = 'work_dirs/deeplabv3plus_r50-d8_1xb16-50e_muad-768x768/iter_10700.pth'  # noqa: E501
 num_members = 3
 random_prior = dict(
-    _delete_=True, type='RandomPriorCrossEntropyLoss', num_classes=15)
+    _delete_=True, type='RandomPriorCrossEntropyLoss')
 model = dict(
     type='BayesianEncoderDecoder',
     pretrained=None,

@@ -38,7 +38,7 @@ def abnn_config(sketch, work_dir, base, **options) -> Config:
         sketch, work_dir, type='BayesianEncoderDecoder',
         posterior=dict(type='BNLPosterior', alpha=0.2, samples=2), **options)
     cfg.model.decode_head.loss_decode = dict(
-        type='RandomPriorCrossEntropyLoss', num_classes=15)
+        type='RandomPriorCrossEntropyLoss')
     cfg.optim_wrapper = dict(
         type='OptimWrapper', optimizer=dict(
             type='SGD', lr=0.05, momentum=0.9, nesterov=True))

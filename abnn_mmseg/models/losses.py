@@ -1,10 +1,12 @@
 """The MAP cross entropy with ABNN's random class prior."""
 import math
-from typing import Optional
+from collections.abc import Sequence
+from typing import Optional, Union
 
 import torch
 import torch.nn.functional as F
 from mmengine.dist import all_reduce
+from mmseg.models.losses.utils import get_class_weight
 from mmseg.registry import MODELS
 from torch import Tensor, nn
 
@@ -38,29 +40,42 @@ def draw_eta(num_classes: int, rule: str, weight: float,
 class RandomPriorCrossEntropyLoss(nn.Module):
     """Cross entropy in which class c weighs ``1 + eta_c``.
 
-        loss = sum_i (1 + eta_{y_i}) * -log p(y_i | x_i) / N
+        loss = sum_i (1 + eta_{y_i}) * w_{y_i} * -log p(y_i | x_i)
+               / sum_i w_{y_i}
 
-    over the N pixels (of all processes) that are not ignored: the likelihood
-    plus the paper's class-dependent random term. The other half of MAP, the
-    Gaussian prior on gamma and beta, is the optimizer's weight decay.
+    over the pixels (of all processes) that are not ignored, with the class
+    weights w, 1 by default: the likelihood plus the paper's class-dependent
+    random term. The other half of MAP, the Gaussian prior on gamma and beta,
+    is the optimizer's weight decay.
 
     Args:
-        num_classes (int): Number of classes.
+        num_classes (int, optional): Number of classes. Defaults to None: a
+            Bayesian segmentor passes that of the head, see
+            :func:`set_num_classes`.
         rule (str): See :func:`draw_eta`. Defaults to ``'sqrt'``.
         weight (float): Weight of the favoured classes; the paper's scripts
             use 7 with ``'pair'``. Defaults to 3.0.
         seed (int): Seed of eta; each member has its own. Defaults to 0.
+        use_sigmoid (bool): Take the binary cross entropy, mean over the
+            channels, as mmseg's loss of that option does. A head with one
+            channel has no other. Defaults to False.
+        class_weight (Sequence[float] | str, optional): Weight of each class,
+            or a file of them, as in mmseg. One number for a head with one
+            channel is the weight of the foreground. Defaults to None.
         loss_weight (float): Weight of the loss. Defaults to 1.0.
         loss_name (str): Name in the log. Defaults to 'loss_ce'.
     """
 
+    # None until the number of classes is known.
     eta: Tensor
 
     def __init__(self,
-                 num_classes: int,
+                 num_classes: Optional[int] = None,
                  rule: str = 'sqrt',
                  weight: float = 3.0,
                  seed: int = 0,
+                 use_sigmoid: bool = False,
+                 class_weight: Union[Sequence[float], str, None] = None,
                  loss_weight: float = 1.0,
                  loss_name: str = 'loss_ce') -> None:
         super().__init__()
@@ -70,33 +85,119 @@ class RandomPriorCrossEntropyLoss(nn.Module):
                 'weight 1 + eta of a favoured class; write a number >= 1.')
         self.rule = one_of('rule', rule, RULES)
         self.weight = weight
+        self.seed = seed
+        self.use_sigmoid = use_sigmoid
+        self.class_weight = get_class_weight(class_weight)
         self.loss_weight = loss_weight
         self.loss_name = loss_name
-        self.register_buffer('eta', draw_eta(num_classes, rule, weight, seed))
+        self.register_buffer('eta', None)
+        if num_classes is not None:
+            self.set_num_classes(num_classes)
+
+    def set_num_classes(self, num_classes: int) -> None:
+        """Draw eta for that many classes, or keep the one there is."""
+        if self.eta is not None and len(self.eta) != num_classes:
+            raise ValueError(
+                f'num_classes={len(self.eta)} of RandomPriorCrossEntropyLoss, '
+                f'but its head has {num_classes}; leave num_classes out of '
+                'the loss.')
+        weights = self.class_weight
+        if weights is not None and len(weights) == 1 and num_classes == 2:
+            self.class_weight = weights = [1., *weights]
+        if weights is not None and len(weights) != num_classes:
+            raise ValueError(
+                'class_weight of RandomPriorCrossEntropyLoss has '
+                f'{len(weights)} numbers for {num_classes} classes; write '
+                'one for each class.')
+        if self.eta is None:
+            self.eta = draw_eta(
+                num_classes, self.rule, self.weight, self.seed)
 
     def draw(self, seed: int) -> None:
         """Start another member: a new eta, in place."""
-        self.eta.copy_(draw_eta(len(self.eta), self.rule, self.weight, seed))
+        self.seed = seed
+        if self.eta is not None:
+            self.eta.copy_(
+                draw_eta(len(self.eta), self.rule, self.weight, seed))
 
     def forward(self,
                 logits: Tensor,
                 label: Tensor,
                 weight: Optional[Tensor] = None,
                 ignore_index: int = 255,
+                reduction_override: Optional[str] = None,
                 **kwargs) -> Tensor:
-        """Args as mmseg's losses; ``weight`` is a pixel sampler's."""
-        loss = F.cross_entropy(
-            logits, label, weight=(1 + self.eta).to(logits.dtype),
-            reduction='none', ignore_index=ignore_index)
+        """Args as mmseg's losses; ``weight`` is a pixel sampler's, which
+        asks for the loss of each pixel with ``reduction_override='none'``."""
+        loss = self._of_each_pixel(logits, label, ignore_index)
         if weight is not None:
             loss = loss * weight
-        count = (label != ignore_index).sum().float()
-        # DDP averages gradients over ranks, so the mean count makes them
+        if reduction_override == 'none':
+            return loss
+        total = self._class_weight(logits)[label[label != ignore_index]].sum()
+        # DDP averages gradients over ranks, so the mean total makes them
         # those of one process with all the images.
-        all_reduce(count, 'mean')
-        return self.loss_weight * loss.sum() / count.clamp_min(1e-6)
+        all_reduce(total, 'mean')
+        return self.loss_weight * loss.sum() / total.clamp_min(1e-6)
+
+    def _of_each_pixel(self, logits: Tensor, label: Tensor,
+                       ignore_index: int) -> Tensor:
+        """The weighted loss of each pixel, 0 where it is ignored."""
+        channels = logits.shape[1]
+        self._check_channels(channels)
+        weight = (1 + self.eta) * self._class_weight(logits)
+        if channels > 1 and not self.use_sigmoid:
+            return F.cross_entropy(
+                logits, label, weight=weight.to(logits.dtype),
+                reduction='none', ignore_index=ignore_index)
+        valid = label != ignore_index
+        known = label * valid
+        if known.max() >= len(weight):
+            raise ValueError(
+                f'a label is {int(known.max())}, but the head has '
+                f'{len(weight)} classes; labels that are none of its classes '
+                f'must be {ignore_index}.')
+        target = (known[:, None] if channels == 1 else
+                  F.one_hot(known, channels).movedim(-1, 1))
+        loss = F.binary_cross_entropy_with_logits(
+            logits, target.to(logits), reduction='none').mean(1)
+        return loss * weight[known] * valid
+
+    def _class_weight(self, logits: Tensor) -> Tensor:
+        if self.class_weight is None:
+            return torch.ones(len(self.eta), device=logits.device)
+        return torch.as_tensor(
+            self.class_weight, dtype=torch.float, device=logits.device)
+
+    def _check_channels(self, channels: int) -> None:
+        if self.eta is None:
+            raise ValueError(
+                'RandomPriorCrossEntropyLoss does not know the number of '
+                'classes; use it in a Bayesian segmentor, or write its '
+                'num_classes.')
+        if channels != len(self.eta) and (channels, len(self.eta)) != (1, 2):
+            raise ValueError(
+                f'RandomPriorCrossEntropyLoss has {len(self.eta)} classes, '
+                f'the logits have {channels} channels; leave num_classes out '
+                'of the loss.')
 
     def _load_from_state_dict(self, state_dict, prefix, *args) -> None:
         """A checkpoint of the base network has no eta: keep the drawn one."""
-        state_dict.setdefault(f'{prefix}eta', self.eta)
+        if self.eta is not None:
+            state_dict.setdefault(f'{prefix}eta', self.eta)
         super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+def set_num_classes(model: nn.Module) -> None:
+    """Tell every random prior of a built model the classes of its head."""
+    for head in model.modules():
+        losses = getattr(head, 'loss_decode', None)
+        num_classes = getattr(head, 'num_classes', None)
+        if not isinstance(losses, nn.Module) or num_classes is None:
+            continue
+        if getattr(head, 'out_channels', None) == 1:
+            # One channel tells the foreground from the rest.
+            num_classes = 2
+        for loss in losses.modules():
+            if isinstance(loss, RandomPriorCrossEntropyLoss):
+                loss.set_num_classes(num_classes)

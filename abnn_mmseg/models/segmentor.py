@@ -18,6 +18,7 @@ from torch import Tensor
 
 from abnn_mmseg.models.bnl import TrainingNoise, bayesian_layers
 from abnn_mmseg.models.convert import check_norm_types, convert_norms
+from abnn_mmseg.models.losses import set_num_classes
 from abnn_mmseg.models.posteriors import Posterior
 from abnn_mmseg.models.posteriors.base import Networks
 from abnn_mmseg.models.posteriors.memory import memory_hint
@@ -110,6 +111,7 @@ class BayesianSegmentor(BaseSegmentor):
                  **kwargs) -> None:
         check_norm_types(kwargs)
         super().__init__(*args, **kwargs)
+        set_num_classes(self)
         self.scores = check_scores(scores)
         self.prediction = one_of('prediction', prediction, PREDICTIONS)
         self.temperature = check_temperature(temperature)

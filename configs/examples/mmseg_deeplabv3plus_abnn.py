@@ -6,6 +6,6 @@ model = dict(
     type='BayesianEncoderDecoder',
     posterior=dict(type='BNLPosterior', alpha=0.1, scope='decode_head'),
     decode_head=dict(loss_decode=dict(
-        _delete_=True, type='RandomPriorCrossEntropyLoss', num_classes=19)))
+        _delete_=True, type='RandomPriorCrossEntropyLoss')))
 optim_wrapper = dict(optimizer=dict(lr=2e-3, weight_decay=1e-4))
 train_cfg = dict(max_iters=800, val_interval=800)

@@ -1,0 +1,319 @@
+"""Write the ABNN config of your own network: a child of its config."""
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any, Optional
+
+from mmengine.config import Config
+from mmengine.registry import init_default_scope
+from mmseg.registry import MODELS
+
+from abnn_mmseg.cli.init_data import facts, has_unknown, is_labelled
+from abnn_mmseg.cli.init_heads import (
+    bare,
+    change_heads,
+    gives_prior,
+    num_classes_of,
+    resets,
+    why_no_prior,
+    why_reset,
+)
+from abnn_mmseg.cli.source import Code, Noted, comment, statement
+from abnn_mmseg.engine.hooks.audit_hook import audit, check_trainable, describe
+from abnn_mmseg.engine.loading import BAYESIAN
+from abnn_mmseg.engine.test_sets import part_of
+from abnn_mmseg.members.files import load_base
+from abnn_mmseg.models.segmentor import BayesianSegmentor
+from abnn_mmseg.utils.console import say_errors
+from abnn_mmseg.utils.files import atomic_write
+
+# The recipe.
+ALPHA = 0.15
+SCOPE: Any = 'all'
+SAMPLES = 4
+VIEWS: Optional[dict] = None
+MEMBERS = 3
+ITERATIONS = 200
+LEARNING_RATE = 0.01
+OPTIMIZER = dict(
+    type='SGD', lr=LEARNING_RATE, momentum=0.9, nesterov=True,
+    weight_decay=5e-4)
+DECAY = dict(type='PolyLR', power=0.9, end=ITERATIONS, by_epoch=False)
+# How often a member is saved while it trains.
+INTERVAL = 50
+
+IOU = dict(type='IoUMetric', iou_metrics=['mIoU'])
+CALIBRATION = dict(type='CalibrationMetric')
+SELECTIVE = dict(type='SelectiveMetric', scores=['entropy'])
+ANOMALY = dict(
+    type='AnomalyMetric', scores=['msp', 'entropy', 'mutual_information'])
+# Switches of mmengine that replace or bypass Bayesian layers.
+REPLACING = ('sync_bn', 'efficient_conv_bn_eval')
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``abnn init``."""
+    parser.add_argument(
+        'config', help="config of your network, or 'mmseg::...'")
+    parser.add_argument('checkpoint', help='its trained weights')
+    parser.add_argument(
+        '-o', '--out', metavar='FILE',
+        help='write to this file; without it, print a config that belongs '
+        'in the current folder')
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print or write the child config, once its model is known to work."""
+    out = Path(args.out) if args.out else None
+    if out is not None and out.exists():
+        raise ValueError(f'{out} exists; choose another name for -o, or '
+                         'remove it first.')
+    # Configs and libraries may print; standard output is the config.
+    with redirect_stdout(sys.stderr):
+        cfg = read_base(args.config)
+        model = verify(
+            child_config(cfg, absolute(args.config), args.checkpoint),
+            args.checkpoint)
+        print(describe(model))
+    folder = out.parent if out else Path()
+    text = child_config(
+        cfg, relative(args.config, folder), args.checkpoint)
+    if out is None:
+        print(text, end='')
+    else:
+        atomic_write(out, text)
+
+
+def read_base(config: str) -> Config:
+    """The config of a plain network, or a sentence why it cannot be used."""
+    if '::' in config:
+        cfg = Config.fromstring(f'_base_ = [{config!r}]\n', '.py')
+    else:
+        cfg = Config.fromfile(config)
+    kind = part_of(cfg, 'model').get('type')
+    part_of(cfg, 'train_dataloader')
+    if not isinstance(kind, str):
+        raise ValueError(
+            f'{config} is a pure Python config (read_base), which no child '
+            'config can inherit from; dump it with '
+            'Config.fromfile(...).dump(...) and give that file.')
+    if 'posterior' in cfg.model:
+        raise ValueError(f'{config} has a posterior already; give the config '
+                         'that the base was trained with.')
+    if bare(kind) not in BAYESIAN:
+        raise ValueError(
+            f'model.type={kind!r} of {config} has no Bayesian counterpart; '
+            f'it must be one of {sorted(BAYESIAN)}.')
+    return cfg
+
+
+def verify(text: str, checkpoint: str) -> BayesianSegmentor:
+    """Build the model of a child config and load its base, or raise."""
+    cfg = Config.fromstring(text, '.py')
+    init_default_scope(cfg.get('default_scope', 'mmseg'))
+    model = MODELS.build(cfg.model)
+    load_base(model, checkpoint)
+    audit(model)
+    check_trainable(model.train())
+    return model
+
+
+def absolute(config: str) -> str:
+    """A path that a config in any folder may inherit from."""
+    return config if '::' in config else str(Path(config).resolve())
+
+
+def relative(config: str, folder: Path) -> str:
+    """The same for a config in this folder."""
+    if '::' in config:
+        return config
+    path = Path(os.path.relpath(config, folder)).as_posix()
+    return path if path.startswith('..') else f'./{path}'
+
+
+def child_config(cfg: Config, base: str, checkpoint: str) -> str:
+    """The text of the ABNN config over a base.
+
+    Args:
+        cfg (Config): The base config.
+        base (str): What to write in ``_base_``.
+        checkpoint (str): What to write in ``load_from``.
+    """
+    init_default_scope(cfg.get('default_scope', 'mmseg'))
+    return ''.join([
+        comment(f'ABNN for {Path(base).name}: {facts(cfg)}.'),
+        statement('_base_', [base]),
+        *_imports(cfg),
+        statement('load_from', checkpoint,
+                  'The trained network that every member starts from.'),
+        statement('num_members', MEMBERS),
+        *_places(cfg),
+        statement('model', _model(cfg), why_no_prior(cfg)),
+        *_schedule(cfg),
+        *_hooks(cfg),
+        *_evaluators(cfg),
+    ])
+
+
+def _imports(cfg: Config) -> Iterator[str]:
+    """Ours beside those of the base: a list replaces the base's."""
+    known = cfg.get('custom_imports') or {}
+    names = known.get('imports') or []
+    names = [names] if isinstance(names, str) else list(names)
+    if 'abnn_mmseg' not in names:
+        yield statement('custom_imports', dict(
+            imports=[*names, 'abnn_mmseg'],
+            allow_failed_imports=known.get('allow_failed_imports', False)))
+
+
+def _places(cfg: Config) -> Iterator[str]:
+    """What a member must not take over from the training of the base."""
+    if cfg.get('work_dir'):
+        yield statement('work_dir', f'{cfg.work_dir.rstrip("/")}_abnn',
+                        'Members are not saved beside the base.')
+    if cfg.get('resume'):
+        yield statement('resume', False,
+                        'The base was resumed; members start afresh.')
+    for name in REPLACING:
+        if cfg.get(name):
+            yield statement(name, None,
+                            'It would replace or bypass Bayesian layers.')
+
+
+def _model(cfg: Config) -> dict:
+    model = cfg.model
+    posterior = dict(
+        type='BNLPosterior', alpha=ALPHA, samples=SAMPLES, scope=SCOPE)
+    if VIEWS is not None:
+        posterior['views'] = VIEWS
+    child: dict = dict(
+        type=BAYESIAN[bare(model.type)],
+        posterior=Noted(
+            f'alpha: noise on gamma; {SAMPLES} draws for each member.',
+            posterior))
+    if 'data_preprocessor' not in model and cfg.get('data_preprocessor'):
+        child['data_preprocessor'] = Code('_base_.data_preprocessor')
+    child.update(resets(model))
+    for name in ('decode_head', 'auxiliary_head'):
+        change = change_heads(model.get(name) or [], name, num_classes_of(cfg))
+        if change and name in child:
+            change = {**child[name], **change}
+        if change:
+            child[name] = change
+    for name in resets(model):
+        note = why_reset(f'{name}={child[name]}')
+        child[name] = Noted(note, child[name])
+    if gives_prior(cfg):
+        note = 'Each member favours random classes of its own.'
+        child['decode_head'] = Noted(note, child['decode_head'])
+    return child
+
+
+def _schedule(cfg: Config) -> Iterator[str]:
+    """Optimizer, decay and loop, whatever those of the base were."""
+    known = cfg.get('optim_wrapper') or {}
+    wrapper = dict(type='OptimWrapper')
+    if bare(known.get('type', '')) == 'AmpOptimWrapper':
+        wrapper = {name: known[name] for name in ('type', 'dtype')
+                   if name in known}
+    yield statement(
+        'optim_wrapper', _fresh(cfg, 'optim_wrapper', **wrapper,
+                                optimizer=OPTIMIZER),
+        'Only norms train; their weight decay is the Gaussian prior.')
+    yield statement('param_scheduler', [DECAY])
+    yield statement(
+        'train_cfg', _fresh(
+            cfg, 'train_cfg', type='IterBasedTrainLoop',
+            max_iters=ITERATIONS, val_begin=ITERATIONS + 1),
+        'Members are validated when they are finished.')
+    sampler = cfg.train_dataloader.get('sampler') or {}
+    if bare(sampler.get('type', 'DefaultSampler')) == 'DefaultSampler':
+        yield statement(
+            'train_dataloader', dict(sampler=_fresh(
+                cfg.train_dataloader, 'sampler', type='InfiniteSampler',
+                shuffle=True)),
+            'Iterations instead of epochs.')
+    if (cfg.get('log_processor') or {}).get('by_epoch', True):
+        yield statement('log_processor', _over(
+            cfg, 'log_processor', by_epoch=False))
+
+
+def _hooks(cfg: Config) -> Iterator[str]:
+    known = cfg.get('default_hooks') or {}
+    hooks = dict(checkpoint=_over(
+        known, 'checkpoint', type='CheckpointHook', by_epoch=False,
+        interval=INTERVAL, max_keep_ckpts=1))
+    if (known.get('checkpoint') or {}).get('save_best'):
+        # Nothing is validated while members train.
+        hooks['checkpoint']['save_best'] = None
+    if (known.get('logger') or {}).get('log_metric_by_epoch', True):
+        hooks['logger'] = _over(
+            known, 'logger', type='LoggerHook', log_metric_by_epoch=False)
+    yield statement('default_hooks', _over(cfg, 'default_hooks', **hooks),
+                    'Training with --resume goes on from the last of these.')
+    custom = cfg.get('custom_hooks') or []
+    prompt = [_at_once(hook) for hook in custom]
+    if prompt != list(custom):
+        yield statement('custom_hooks', prompt,
+                        'The average starts at once, not after the base\'s '
+                        'first iterations.')
+
+
+def _at_once(hook: dict) -> dict:
+    """A hook whose average does not begin after the member's last step."""
+    if bare(hook['type']) != 'EMAHook':
+        return hook
+    return {name: value for name, value in hook.items()
+            if name not in ('begin_iter', 'begin_epoch')}
+
+
+def _evaluators(cfg: Config) -> Iterator[str]:
+    """The base's metrics, and those of ours that the data has labels for."""
+    for split in ('val', 'test'):
+        name = f'{split}_evaluator'
+        if not cfg.get(name) or not is_labelled(cfg, split):
+            continue
+        own = cfg[name]
+        own = [_own_scope(cfg, metric) for metric in (
+            [own] if isinstance(own, dict) else own)]
+        ours: list[dict] = [IOU, CALIBRATION]
+        if split == 'test':
+            ours.append(SELECTIVE)
+            if has_unknown(cfg):
+                ours.append(ANOMALY)
+        known = {bare(metric['type']) for metric in own}
+        yield statement(
+            name, own + [m for m in ours if m['type'] not in known],
+            'Its own metrics, and those of probabilities and maps.'
+            if split == 'val' else '')
+
+
+def _own_scope(cfg: Config, part: dict) -> dict:
+    """A part without the mark that ``mmseg::`` leaves in what it names."""
+    scope = cfg.get('default_scope', 'mmseg')
+    return {name: value for name, value in part.items()
+            if (name, value) != ('_scope_', scope)}
+
+
+def _fresh(known: dict, key: str, **values) -> dict:
+    """Values instead of the base's; the mark is an error where it has none."""
+    return dict(_delete_=True, **values) if key in known else values
+
+
+def _over(known: dict, key: str, **values) -> dict:
+    """The values that the base, which may have None there, does not have."""
+    own = known.get(key)
+    if own is None:
+        return _fresh(known, key, **values)
+    return {name: value for name, value in values.items()
+            if name not in own or own[name] != value}
+
+
+if __name__ == '__main__':
+    main_parser = argparse.ArgumentParser(description=__doc__)
+    add_arguments(main_parser)
+    with say_errors():
+        run(main_parser.parse_args())
