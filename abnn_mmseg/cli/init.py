@@ -91,6 +91,9 @@ def read_base(config: str) -> Config:
     """The config of a plain network, or a sentence why it cannot be used."""
     if '::' in config:
         cfg = Config.fromstring(f'_base_ = [{config!r}]\n', '.py')
+    elif not Path(config).is_file():
+        raise FileNotFoundError(f'{config} does not exist; give the config '
+                                'that the base was trained with.')
     else:
         cfg = Config.fromfile(config)
     kind = part_of(cfg, 'model').get('type')

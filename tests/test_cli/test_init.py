@@ -408,3 +408,8 @@ def test_what_cannot_work_is_refused_with_a_sentence(
     spoil(config, checkpoint)
     with pytest.raises(ValueError, match=message):
         run_init(config, checkpoint, '-o', tmp_path / 'my_abnn.py')
+
+
+def test_a_config_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match='none.py does not exist'):
+        run_init(tmp_path / 'none.py', tmp_path / 'my.pth')
