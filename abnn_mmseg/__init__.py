@@ -3,7 +3,6 @@
 Importing the package fills mmseg's registries, so a config needs only
 ``custom_imports = dict(imports=['abnn_mmseg'])``.
 """
-import importlib.metadata
 import importlib.util
 
 __version__ = '0.1.0'
@@ -15,13 +14,9 @@ for _name in ('torch', 'mmengine', 'mmcv', 'mmseg'):
             "`pip install 'abnn-mmseg[onedl]'` (or `pip install -e "
             "'.[onedl]'` in a clone).")
 
-from mmengine.config.utils import MODULE2PACKAGE  # noqa: E402
-
-try:
-    importlib.metadata.distribution(MODULE2PACKAGE['mmseg'])
-except importlib.metadata.PackageNotFoundError:
-    # What `mmseg::` in a config stands for, which mmengine looks up by the
-    # name of the distribution.
-    MODULE2PACKAGE['mmseg'] = 'onedl-mmsegmentation'
-
 from abnn_mmseg import datasets, engine, evaluation, models  # noqa: E402, F401
+from abnn_mmseg.utils.configs import config_path, register_names  # noqa: E402
+
+__all__ = ['__version__', 'config_path']
+
+register_names()
