@@ -1,7 +1,9 @@
 """Packaging of abnn-mmseg."""
+import shutil
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 here = Path(__file__).parent
 version = next(
@@ -10,16 +12,51 @@ version = next(
     if line.startswith('__version__'))
 ONNX = ['onnx>=1.17', 'onnxruntime>=1.20', 'onnxscript>=0.5']
 
+
+class BuildWithConfigs(build_py):
+    """Puts configs and tools into the wheel, where `mim` looks for them.
+
+    An editable install has them beside the package.
+    """
+
+    def run(self) -> None:
+        super().run()
+        if getattr(self, 'editable_mode', False):
+            return
+        target = Path(self.build_lib) / 'abnn_mmseg' / '.mim'
+        shutil.rmtree(target, ignore_errors=True)
+        ignore = shutil.ignore_patterns(
+            '__pycache__', 'benchmark.py', 'benchmarks')
+        for folder in ('configs', 'tools'):
+            shutil.copytree(here / folder, target / folder, ignore=ignore)
+        shutil.copy(here / 'model-index.yml', target)
+
+
 setup(
     name='abnn-mmseg',
     version=version,
     description='Per-pixel uncertainty for any MMSegmentation model',
     long_description=(here / 'README.md').read_text(),
     long_description_content_type='text/markdown',
+    author='The abnn_mmseg authors',
     license='Apache-2.0',
+    keywords='semantic segmentation, uncertainty, anomaly detection, '
+    'Bayesian neural networks, MMSegmentation',
+    classifiers=[
+        'Development Status :: 4 - Beta',
+        'Intended Audience :: Science/Research',
+        'Operating System :: OS Independent',
+        'Programming Language :: Python :: 3',
+        'Topic :: Scientific/Engineering :: Artificial Intelligence',
+        'Topic :: Scientific/Engineering :: Image Recognition',
+        'Typing :: Typed',
+    ],
     python_requires='>=3.9',
     packages=find_packages(include=['abnn_mmseg', 'abnn_mmseg.*']),
-    package_data={'abnn_mmseg': ['export/gallery/*.html']},
+    package_data={'abnn_mmseg': ['py.typed', 'export/gallery/*.html']},
+    cmdclass=dict(build_py=BuildWithConfigs),
+    entry_points=dict(console_scripts=['abnn = abnn_mmseg.cli.main:main']),
+    zip_safe=False,
     install_requires=[
         'torch>=2.5',
         'numpy>=1.24',
@@ -43,9 +80,9 @@ setup(
             'setuptools<81',  # for `mmseg::`: mmengine asks pkg_resources
         ],
         zoo=['onedl-mmpretrain>=1.3.6,<1.4'],  # ConvNeXt
-        plots=['matplotlib>=3.6'],  # curves of tools/test.py
+        plots=['matplotlib>=3.6'],  # curves of `abnn test`
         hdf5=['h5py>=3.8'],  # SegmentMeIfYouCan submissions
-        onnx=ONNX,  # tools/export_onnx.py
+        onnx=ONNX,  # `abnn onnx`
         dev=[
             'pytest>=7',
             'pytest-cov>=5',

@@ -3,7 +3,6 @@
 Importing the package fills mmseg's registries, so a config needs only
 ``custom_imports = dict(imports=['abnn_mmseg'])``.
 """
-import importlib.metadata
 import importlib.util
 import sys
 from contextlib import redirect_stdout
@@ -17,15 +16,6 @@ for _name in ('torch', 'mmengine', 'mmcv', 'mmseg'):
             "`pip install 'abnn-mmseg[onedl]'` (or `pip install -e "
             "'.[onedl]'` in a clone).")
 
-from mmengine.config.utils import MODULE2PACKAGE  # noqa: E402
-
-try:
-    importlib.metadata.distribution(MODULE2PACKAGE['mmseg'])
-except importlib.metadata.PackageNotFoundError:
-    # What `mmseg::` in a config stands for, which mmengine looks up by the
-    # name of the distribution.
-    MODULE2PACKAGE['mmseg'] = 'onedl-mmsegmentation'
-
 # mmseg may print while it is imported; standard output is for results.
 with redirect_stdout(sys.stderr):
     from abnn_mmseg import (  # noqa: E402, F401
@@ -34,3 +24,11 @@ with redirect_stdout(sys.stderr):
         evaluation,
         models,
     )
+    from abnn_mmseg.utils.configs import (  # noqa: E402
+        config_path,
+        register_names,
+    )
+
+__all__ = ['__version__', 'config_path']
+
+register_names()

@@ -5,8 +5,8 @@ _base_ = [
 ]
 runs = '{{$CAMVID_RUNS:work_dirs/camvid}}'
 work_dir = f'{runs}/comparison'
-base = 'configs/deeplabv3plus_r50-caffe-d16_1xb4-800_camvid-224x288.py'
-abnn = 'configs/abnn_deeplabv3plus_camvid.py'
+base = 'abnn_mmseg::deeplabv3plus_r50-caffe-d16_1xb4-800_camvid-224x288.py'
+abnn = 'abnn_mmseg::abnn_deeplabv3plus_camvid.py'
 trained = [f'{runs}/base_{seed}/iter_800.pth' for seed in range(3)]
 members = [f'{runs}/abnn_{seed}/members.pth' for seed in range(3)]
 

@@ -1,31 +1,5 @@
 """Compare methods on the same images: one table, one JSON, one figure."""
-import argparse
-
-from abnn_mmseg.comparison import compare
-from abnn_mmseg.utils.arguments import config_parser, read_config
-from abnn_mmseg.utils.console import say_errors
-
-
-def parse_args() -> argparse.Namespace:
-    parser = config_parser(__doc__, 'config with methods and test_sets')
-    parser.add_argument(
-        '--json', required=True, help='results; the figures lie beside')
-    parser.add_argument('--work-dir', help='where finished rows are kept')
-    parser.add_argument(
-        '--images', type=int, help='so many of each dataset, evenly spread')
-    parser.add_argument(
-        '--only', nargs='+', metavar='NAME', help='only these methods')
-    parser.add_argument('--device', help='such as cpu or cuda:0')
-    return parser.parse_args()
-
-
-def main() -> None:
-    args = parse_args()
-    cfg = read_config(args)
-    compare(cfg, args.json, args.images, args.only, args.device)
-    print(f'Numbers: {args.json}')
-
+from abnn_mmseg.cli.main import run_command
 
 if __name__ == '__main__':
-    with say_errors():
-        main()
+    run_command('compare')

@@ -2,63 +2,7 @@
 
 The suffix of OUT decides: .onnx, or .pt2 for torch.export.
 """
-import argparse
-from pathlib import Path
-
-import torch
-
-from abnn_mmseg.deploy.onnx import export_program, save_onnx
-from abnn_mmseg.export import ABNNInferencer
-from abnn_mmseg.utils.arguments import config_parser, read_config
-from abnn_mmseg.utils.console import print_table, say_errors
-from abnn_mmseg.utils.files import atomic_path
-
-
-def parse_args() -> argparse.Namespace:
-    parser = config_parser(__doc__)
-    parser.add_argument('checkpoint', help='base or full checkpoint')
-    parser.add_argument('out', help='file to write, .onnx or .pt2')
-    parser.add_argument(
-        '--members', nargs='+', help='member files on top of the base')
-    parser.add_argument(
-        '--scores', nargs='+', help='maps to put out (default: all)')
-    parser.add_argument(
-        '--size', type=int, nargs=2, default=(128, 256),
-        metavar=('HEIGHT', 'WIDTH'), help='image to trace with; any will do')
-    parser.add_argument(
-        '--draws-per-pass', type=int, help='networks in one batch (default: '
-        'all); fewer need less memory and make a larger graph')
-    parser.add_argument(
-        '--overwrite', action='store_true', help='replace what exists')
-    return parser.parse_args()
-
-
-def main() -> None:
-    args = parse_args()
-    if not args.out.endswith(('.onnx', '.pt2')):
-        raise ValueError(f'{args.out} must end in .onnx or .pt2.')
-    if Path(args.out).exists() and not args.overwrite:
-        raise FileExistsError(f'{args.out} exists; add --overwrite to replace '
-                              'it, or choose another name.')
-    cfg = read_config(args)
-    inferencer = ABNNInferencer(
-        cfg, args.checkpoint, args.members, 'cpu', args.scores)
-    model = inferencer.model
-    program = export_program(model, args.size, args.draws_per_pass)
-    if args.out.endswith('.pt2'):
-        with atomic_path(args.out) as temporary:
-            torch.export.save(program, temporary)
-    else:
-        differences = save_onnx(program, model, args.out, dict(
-            classes=inferencer.classes, palette=inferencer.palette,
-            networks=len(model.posterior),
-            input='uint8 [1, height, width, 3], BGR'))
-        print_table('Largest difference between onnxruntime and PyTorch', [
-            dict(output=name, difference=f'{value:.1e}')
-            for name, value in differences.items()])
-    print(f'{len(model.posterior)} networks in {args.out}.')
-
+from abnn_mmseg.cli.main import run_command
 
 if __name__ == '__main__':
-    with say_errors():
-        main()
+    run_command('onnx')

@@ -1,1 +1,5 @@
-"""What the commands do, behind their arguments."""
+"""The ``abnn`` command: one module a subcommand.
+
+A module has a docstring, ``add_arguments(parser)`` and ``run(args)``, which
+may return an exit code.
+"""

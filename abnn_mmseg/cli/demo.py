@@ -1,4 +1,5 @@
-"""The whole pipeline on the drawn dataset, as a user would run it."""
+"""Draw a dataset, train a base, make it Bayesian, test both, open a page."""
+import argparse
 import json
 import time
 from collections.abc import Iterator
@@ -17,16 +18,43 @@ from abnn_mmseg.export.gallery import write_gallery
 from abnn_mmseg.export.inferencer import ABNNInferencer
 from abnn_mmseg.export.overview import write_overview
 from abnn_mmseg.export.result import MapResult
-from abnn_mmseg.utils.console import progress
+from abnn_mmseg.utils.configs import config_path
+from abnn_mmseg.utils.console import print_table, progress
 
-BASE = 'configs/deeplabv3plus_r18-d16_1xb4-1100_muad-sketch-128x256.py'
-ABNN = 'configs/abnn_deeplabv3plus_muad-sketch.py'
+BASE = 'deeplabv3plus_r18-d16_1xb4-1100_muad-sketch-128x256.py'
+ABNN = 'abnn_deeplabv3plus_muad-sketch.py'
 SCORES = dict(base=('msp', 'entropy'),
               ABNN=('msp', 'entropy', 'mutual_information'))
 
 COUNTS = dict(train=400, val=20, test_id=30, test_ood=50)
 SPLITS = ('test_id', 'test_ood')
 MAPS = ('entropy', 'mutual_information', 'base: entropy')
+QUICK = dict(
+    options={'train_cfg.max_iters': 2, 'num_members': 2},
+    counts=dict(train=4, val=2, test_id=2, test_ood=3))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--work-dir', help='where everything goes (default work_dirs/demo; '
+        'work_dirs/demo-quick with --quick)')
+    parser.add_argument(
+        '--quick', action='store_true', help='a few images and steps: whether '
+        'everything runs, not what it achieves')
+
+
+def run(args: argparse.Namespace) -> None:
+    quick = '-quick' if args.quick else ''
+    folder = args.work_dir or f'work_dirs/demo{quick}'
+    demo = Demo(folder, **QUICK) if args.quick else Demo(folder)
+    rows = demo.run()
+    print_table('Time', [dict(step=k, seconds=v)
+                         for k, v in demo.seconds.items()])
+    print_table(
+        'MUAD-sketch: mIoU and ECE on test_id, anomaly scores on test_ood '
+        '(pooled), in %', rows)
+    print(f'Numbers: {folder}/metrics.json')
+    print(f'Look at the maps: {folder}/report/index.html')
 
 
 class Demo:
@@ -34,27 +62,25 @@ class Demo:
 
     Args:
         folder (str): Where everything goes.
-        configs (str): The repository, with its ``configs``.
         options (dict): Overrides of both configs, e.g. fewer iterations.
         counts (dict): Images per split.
     """
 
-    def __init__(self, folder: str, configs: str,
-                 options: Optional[dict] = None,
+    def __init__(self, folder: str, options: Optional[dict] = None,
                  counts: dict[str, int] = COUNTS) -> None:
         self.folder = Path(folder)
         self.counts = counts
         self.seconds: dict[str, float] = {}
         self.cfg = dict(
-            base=self._config(Path(configs) / BASE, 'base', options or {}),
-            ABNN=self._config(Path(configs) / ABNN, 'abnn', options or {}))
+            base=self._config(BASE, 'base', options or {}),
+            ABNN=self._config(ABNN, 'abnn', options or {}))
         steps = self.cfg['base'].train_cfg.max_iters
         self.base = self.folder / 'base' / f'iter_{steps}.pth'
         self.members = self.folder / 'abnn' / 'members.pth'
         self.cfg['ABNN'].load_from = str(self.base)
 
-    def _config(self, path: Path, name: str, options: dict) -> Config:
-        cfg = Config.fromfile(path)
+    def _config(self, file: str, name: str, options: dict) -> Config:
+        cfg = Config.fromfile(config_path(file))
         cfg.merge_from_dict(options)
         cfg.work_dir = str(self.folder / name)
         cfg.resume = True

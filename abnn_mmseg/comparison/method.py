@@ -24,6 +24,7 @@ from abnn_mmseg.models.segmentor import (
 )
 from abnn_mmseg.utils.checkpoints import map_state_dict, read_checkpoint
 from abnn_mmseg.utils.choices import one_of
+from abnn_mmseg.utils.configs import find_config
 
 
 @dataclass(eq=False)
@@ -53,6 +54,7 @@ class Method:
     training_seconds: Optional[float] = None
 
     def __post_init__(self) -> None:
+        self.config = find_config(self.config)
         self.checkpoints = [str(path) for path in self.checkpoints]
         for path in [self.config, *self.checkpoints]:
             if not Path(path).is_file():

@@ -30,6 +30,7 @@ from abnn_mmseg.comparison.rows import Data, key_of, rows_of
 from abnn_mmseg.engine import train
 from abnn_mmseg.engine.test_sets import TestSet
 from abnn_mmseg.uncertainty import SCORES
+from abnn_mmseg.utils.configs import find_config
 from abnn_mmseg.utils.files import append_line
 
 VARIANTS = {
@@ -63,7 +64,7 @@ class Search:
     def __init__(self, config: str, log: str, options: Optional[dict] = None,
                  images: Optional[int] = None,
                  device: Optional[str] = None) -> None:
-        self.config = config
+        self.config = find_config(config)
         self.log = Path(log)
         self.options = dict(options or {})
         self.device = device

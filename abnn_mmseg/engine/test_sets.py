@@ -21,7 +21,7 @@ from typing import NamedTuple, Optional
 from mmengine.config import Config, ConfigDict
 
 from abnn_mmseg.engine.loading import bayesian_model_cfg
-from abnn_mmseg.utils.configs import part_of
+from abnn_mmseg.utils.configs import find_config, part_of
 
 OURS = ('AnomalyMetric', 'CalibrationMetric', 'SelectiveMetric')
 
@@ -70,8 +70,9 @@ def choose_test_sets(cfg: Config,
             own.dataloader.dataset = _override(own.dataloader.dataset,
                                                known[name], 'pipeline')
             chosen[name] = own
-        elif Path(name).is_file():
-            chosen[Path(name).stem] = own_test(Config.fromfile(name))
+        elif Path(find_config(name)).is_file():
+            other = Config.fromfile(find_config(name))
+            chosen[Path(other.filename).stem] = own_test(other)
         else:
             raise ValueError(
                 f'--datasets {name} is neither in test_sets of the config '

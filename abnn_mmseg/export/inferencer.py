@@ -22,6 +22,7 @@ from abnn_mmseg.evaluation.fields import class_logits
 from abnn_mmseg.export.inputs import Frame, Frames, Input, read_bgr
 from abnn_mmseg.export.result import MapResult
 from abnn_mmseg.uncertainty import check_scores
+from abnn_mmseg.utils.configs import find_config
 from abnn_mmseg.utils.console import progress
 from abnn_mmseg.utils.threads import run_ahead
 
@@ -49,7 +50,7 @@ class ABNNInferencer:
                  device: Optional[str] = None,
                  scores: Optional[Sequence[str]] = None) -> None:
         if not isinstance(config, Config):
-            config = Config.fromfile(config)
+            config = Config.fromfile(find_config(config))
         checkpoint = checkpoint or config.get('load_from')
         files = [checkpoint] if checkpoint else []
         if members is not None:

@@ -4,18 +4,24 @@ from pathlib import Path
 
 from mmengine.config import Config, DictAction
 
+from abnn_mmseg.utils.configs import PREFIX, find_config
+
 LAUNCHERS = ('none', 'pytorch', 'slurm', 'mpi')
 
 
-def config_parser(description: str,
-                  config: str = 'config file') -> argparse.ArgumentParser:
-    """A parser of a config and of options that override it."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument('config', help=config)
+def add_config(parser: argparse.ArgumentParser,
+               config: str = 'config file') -> None:
+    """A config and options that override it."""
+    parser.add_argument(
+        'config', help=f'{config}, or {PREFIX}NAME for one of the package')
+    add_cfg_options(parser)
+
+
+def add_cfg_options(parser: argparse.ArgumentParser) -> None:
+    """Options that override a config."""
     parser.add_argument(
         '--cfg-options', nargs='+', action=DictAction,
         help='override settings, key=value')
-    return parser
 
 
 def add_launcher(parser: argparse.ArgumentParser) -> None:
@@ -27,11 +33,11 @@ def add_launcher(parser: argparse.ArgumentParser) -> None:
 
 def read_config(args: argparse.Namespace) -> Config:
     """The config with options, launcher and work folder of the arguments."""
-    cfg = Config.fromfile(args.config)
+    cfg = Config.fromfile(find_config(args.config))
     cfg.merge_from_dict(args.cfg_options or {})
     if hasattr(args, 'launcher'):
         cfg.launcher = args.launcher
     if hasattr(args, 'work_dir'):
         cfg.work_dir = args.work_dir or cfg.get(
-            'work_dir') or f'work_dirs/{Path(args.config).stem}'
+            'work_dir') or f'work_dirs/{Path(cfg.filename).stem}'
     return cfg

@@ -1,7 +1,74 @@
-"""Read configs, with a sentence for what is missing."""
-from typing import Any
+"""Configs by name: ``abnn_mmseg::NAME`` and ``mmseg::NAME``."""
+import importlib.metadata
+from pathlib import Path
+from typing import Any, Optional, Union
 
 from mmengine.config import Config
+from mmengine.config.utils import MODULE2PACKAGE
+
+from abnn_mmseg.utils.choices import closest
+
+PREFIX = 'abnn_mmseg::'
+
+
+def configs_folder() -> Path:
+    """The configs of this package: in the wheel, or beside it in a clone."""
+    package = Path(__file__).resolve().parents[1]
+    installed = package / '.mim' / 'configs'
+    return installed if installed.is_dir() else package.parent / 'configs'
+
+
+def config_path(name: str) -> str:
+    """Path of a config of this package.
+
+    In a ``_base_`` it also works where nobody has imported the package yet,
+    such as in mmseg's own tools::
+
+        _base_ = __import__('abnn_mmseg').config_path('NAME.py')
+
+    Args:
+        name (str): Path below ``configs``.
+    """
+    folder = configs_folder()
+    path = folder / name
+    if not path.is_file():
+        names = [p.relative_to(folder).as_posix()
+                 for p in sorted(folder.rglob('*.py'))]
+        hint = (f'did you mean {PREFIX}{closest(name, names)}?' if names else
+                f'{folder} has no configs, so install the package again.')
+        raise FileNotFoundError(f'{PREFIX}{name} does not exist; {hint}')
+    return str(path)
+
+
+def find_config(path: Union[str, Path]) -> str:
+    """Path of a config file; ``abnn_mmseg::NAME`` is one of this package."""
+    path = str(path)
+    if path.startswith(PREFIX):
+        return config_path(path[len(PREFIX):])
+    return path
+
+
+def register_names() -> None:
+    """Teach mmengine what the names stand for in a ``_base_``."""
+    try:
+        importlib.metadata.distribution(MODULE2PACKAGE['mmseg'])
+    except importlib.metadata.PackageNotFoundError:
+        # mmengine looks for the distribution; the fork's has another name.
+        MODULE2PACKAGE['mmseg'] = 'onedl-mmsegmentation'
+    # An entry of our own in the table would not do: mmengine refuses names
+    # without a folder, does not find an editable install, and would build
+    # everything in a scope 'abnn_mmseg', which has no registries.
+    Config._get_cfg_path = staticmethod(_get_cfg_path)
+
+
+_mmengine_get_cfg_path = Config._get_cfg_path
+
+
+def _get_cfg_path(cfg_path: str, filename: str) -> tuple[str, Optional[str]]:
+    """Path and scope of a base, see ``Config._get_cfg_path``."""
+    if cfg_path.startswith(PREFIX):
+        return find_config(cfg_path), None
+    return _mmengine_get_cfg_path(cfg_path, filename)
 
 
 def part_of(cfg: Config, key: str) -> Any:

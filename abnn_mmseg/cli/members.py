@@ -1,0 +1,140 @@
+"""List, merge, average, verify, calibrate, export and import members."""
+import argparse
+
+from mmengine.config import Config, DictAction
+
+from abnn_mmseg.engine.loading import build_segmentor
+from abnn_mmseg.members.exchange import (
+    average,
+    check_alike,
+    export_full,
+    import_full,
+)
+from abnn_mmseg.members.files import (
+    check_members,
+    fingerprint,
+    read_members,
+    save_members,
+    store,
+)
+from abnn_mmseg.members.temperature import fit_on
+from abnn_mmseg.members.thresholds import choose_thresholds
+from abnn_mmseg.utils.configs import find_config
+from abnn_mmseg.utils.console import print_table
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(dest='command', required=True)
+
+    def command(name: str, text: str) -> argparse.ArgumentParser:
+        return commands.add_parser(name, help=text, description=text)
+
+    sub = command('list', 'What the files hold.')
+    sub.add_argument('files', nargs='+')
+    for name, text in (('merge', 'All members in one file.'),
+                       ('average', 'One member, the mean of all.')):
+        sub = command(name, text)
+        sub.add_argument('files', nargs='+')
+        sub.add_argument('out')
+    sub = command('verify', 'Whether members fit a config and its base.')
+    sub.add_argument('config')
+    sub.add_argument('base')
+    sub.add_argument('files', nargs='+')
+    for name, text in (
+        ('temperature', 'Fit it on the validation set; store it.'),
+        ('threshold', 'Choose it on the validation set; store it.')):
+        sub = command(name, text)
+        sub.add_argument('config')
+        sub.add_argument('base')
+        sub.add_argument('file')
+        sub.add_argument(
+            '--images', type=int, help='use so many, evenly spread')
+        sub.add_argument(
+            '--cfg-options', nargs='+', action=DictAction,
+            help='override settings, key=value')
+    target = sub.add_mutually_exclusive_group(required=True)
+    target.add_argument(
+        '--target-fpr', type=float,
+        help='share of in-distribution pixels taken for anomalies')
+    target.add_argument(
+        '--target-tpr', type=float, help='share of OOD pixels found')
+    sub = command('export', 'A standard mmseg checkpoint of one member.')
+    sub.add_argument('config')
+    sub.add_argument('base')
+    sub.add_argument('file')
+    sub.add_argument('out')
+    sub.add_argument('--member', type=int, default=0, help='which of the file')
+    sub = command('import', 'A member file of a full checkpoint.')
+    sub.add_argument('config')
+    sub.add_argument('base')
+    sub.add_argument('checkpoint')
+    sub.add_argument('out')
+
+
+def _config(args: argparse.Namespace) -> Config:
+    return Config.fromfile(find_config(args.config))
+
+
+def listing(files) -> list:
+    rows = []
+    for member in read_members(files):
+        meta = member['meta']
+        rows.append(dict(
+            file=member['path'], base=member['fingerprint'],
+            seed=meta.get('seed'), alpha=meta.get('alpha'),
+            scope=meta.get('scope'), iterations=meta.get('iterations'),
+            kilobytes=round(sum(
+                t.nbytes for t in member['state'].values()) / 1024)))
+    return rows
+
+
+def plain(member: dict) -> dict:
+    return dict(state=member['state'], meta=member['meta'])
+
+
+def run(args: argparse.Namespace) -> None:
+    if args.command == 'list':
+        print_table('Members', listing(args.files))
+    elif args.command in ('merge', 'average'):
+        members = read_members(args.files)
+        check_alike(members)
+        merged = ([plain(m) for m in members]
+                  if args.command == 'merge' else [average(members)])
+        save_members(args.out, merged, members[0]['fingerprint'])
+        print_table('Members', listing([args.out]))
+    elif args.command == 'verify':
+        model = build_segmentor(_config(args), args.base)
+        members = read_members(args.files)
+        check_members(model, members)
+        print(f'{len(members)} members fit {args.base}.')
+    elif args.command in ('temperature', 'threshold'):
+        cfg = _config(args)
+        cfg.merge_from_dict(args.cfg_options or {})
+        model = build_segmentor(cfg, [args.base, args.file])
+        if args.command == 'temperature':
+            rows = fit_on(cfg, model, args.images)
+            store(args.file, 'temperatures', {
+                row['prediction']: row['temperature'] for row in rows
+            }, model.posterior.noise_settings)
+            print_table('Temperature, and NLL before and after', rows)
+        else:
+            rows = choose_thresholds(cfg, model, args.target_fpr,
+                                     args.target_tpr, args.images)
+            store(args.file, 'thresholds', {
+                row['score']: row['threshold'] for row in rows
+            }, model.posterior.noise_settings)
+            print_table('Thresholds, and their rates on val in %', rows)
+    elif args.command == 'export':
+        members = read_members(args.file)
+        if not 0 <= args.member < len(members):
+            raise ValueError(f'--member {args.member} is not in {args.file}, '
+                             f'which holds {len(members)}.')
+        model = build_segmentor(_config(args), args.base)
+        check_members(model, members)
+        export_full(args.base, members[args.member], args.out)
+        print(f'Written to {args.out}')
+    else:
+        model = build_segmentor(_config(args), args.base)
+        member = import_full(model, args.checkpoint)
+        save_members(args.out, [member], fingerprint(model))
+        print_table('Members', listing([args.out]))

@@ -1,0 +1,36 @@
+"""Train a base network, or the ABNN members of one."""
+import argparse
+
+from abnn_mmseg.engine import train
+from abnn_mmseg.engine.amp import DTYPES, default_dtype, train_with_amp
+from abnn_mmseg.utils.arguments import add_config, add_launcher, read_config
+from abnn_mmseg.utils.console import print_table
+
+COLUMNS = ('name', 'mIoU', 'cal/pooled/NLL', 'cal/pooled/ECE')
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config(parser)
+    parser.add_argument('--work-dir', help='where logs and members go')
+    parser.add_argument(
+        '--members', type=int, help='how many members (num_members)')
+    parser.add_argument(
+        '--member', type=int, help='train only this one, counted from 0')
+    parser.add_argument(
+        '--resume', action='store_true', help='go on where it stopped')
+    parser.add_argument(
+        '--amp', nargs='?', const=default_dtype(), choices=DTYPES,
+        help='mixed precision training (%(const)s)')
+    add_launcher(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    cfg = read_config(args)
+    cfg.resume = args.resume or cfg.get('resume', False)
+    if args.amp:
+        train_with_amp(cfg, args.amp)
+    rows = train(cfg, args.members, args.member)
+    if rows:
+        columns = [c for c in COLUMNS if c in rows[0]]
+        print_table(f'Validation, all of it in {cfg.work_dir}/validation.json',
+                    rows, columns)
