@@ -101,6 +101,8 @@ def test_bad_inputs_are_named(inferencer, tmp_path):
         inferencer(tmp_path / 'broken.png')
     with pytest.raises(ValueError, match='uint8'):
         inferencer(np.zeros((4, 4)))
+    with pytest.raises(ValueError, match=r'model takes \[H, W, 3\]'):
+        inferencer(np.zeros((4, 4, 4)))
 
 
 def test_two_files_of_one_name_are_refused(folder):

@@ -5,8 +5,8 @@ import pytest
 from mmengine.config import ConfigDict
 from sketches import abnn_config
 
-from abnn_mmseg.export import ABNNInferencer, large
-from abnn_mmseg.export.large import export_large, make_tiles
+from abnn_mmseg.export import ABNNInferencer, export_maps, tiling
+from abnn_mmseg.export.tiling import make_tiles
 
 
 @pytest.fixture(scope='module')
@@ -27,7 +27,7 @@ def image(tmp_path):
 
 def test_tiles_give_the_maps_of_ordinary_slide_inference(inferencer, image,
                                                          tmp_path):
-    assert export_large(inferencer, image, tmp_path, ['npy', 'gallery'],
+    assert export_maps(inferencer, image, tmp_path, ['npy', 'gallery'],
                         tile=50) == (1, 0)
     assert (tmp_path / 'gallery' / 'index.html').is_file()
     expected, = inferencer(np.load(image))
@@ -41,8 +41,8 @@ def test_tiles_give_the_maps_of_ordinary_slide_inference(inferencer, image,
 
 def test_pictures_get_every_nth_pixel(inferencer, image, tmp_path,
                                       monkeypatch):
-    monkeypatch.setattr(large, 'PREVIEW_SIDE', 40)
-    export_large(inferencer, image, tmp_path, ['npz'], tile=50)
+    monkeypatch.setattr(tiling, 'PREVIEW_SIDE', 40)
+    export_maps(inferencer, image, tmp_path, ['npy', 'npz'], tile=50)
     whole = np.load(tmp_path / 'npy' / 'entropy' / 'aerial.npy')
     with np.load(tmp_path / 'npz' / 'aerial.npz') as arrays:
         np.testing.assert_array_equal(arrays['entropy'], whole[::3, ::3])
@@ -52,7 +52,7 @@ def test_stored_thresholds_are_applied(inferencer, image, tmp_path,
                                        monkeypatch):
     thresholds = dict(entropy=0.3, mutual_information=0.05)
     monkeypatch.setattr(ABNNInferencer, 'thresholds', thresholds)
-    export_large(inferencer, image, tmp_path, ['mask'], tile=200)
+    export_maps(inferencer, image, tmp_path, ['npy', 'mask'], tile=200)
     for score, threshold in thresholds.items():
         mask = cv2.imread(str(tmp_path / 'mask' / score / 'aerial.png'), 0)
         values = np.load(tmp_path / 'npy' / score / 'aerial.npy')
@@ -60,10 +60,11 @@ def test_stored_thresholds_are_applied(inferencer, image, tmp_path,
 
 
 def test_nothing_is_overwritten_and_resume_skips(inferencer, image, tmp_path):
-    export_large(inferencer, image, tmp_path, tile=200)
+    export_maps(inferencer, image, tmp_path, tile=200)
     with pytest.raises(FileExistsError, match='--overwrite'):
-        export_large(inferencer, image, tmp_path)
-    assert export_large(inferencer, image, tmp_path, resume=True) == (0, 1)
+        export_maps(inferencer, image, tmp_path, tile=200)
+    assert export_maps(
+        inferencer, image, tmp_path, tile=100, resume=True) == (0, 1)
 
 
 @pytest.mark.parametrize('size', [30, 48, 77, 80, 81, 131, 200])
@@ -89,4 +90,4 @@ def test_a_config_without_windows_says_what_to_write(sketch, base, tmp_path):
     whole = ABNNInferencer(
         abnn_config(sketch, tmp_path, base), str(base), device='cpu')
     with pytest.raises(ValueError, match="mode='slide'"):
-        export_large(whole, tmp_path / 'x.npy', tmp_path)
+        export_maps(whole, tmp_path / 'x.npy', tmp_path, tile=64)
