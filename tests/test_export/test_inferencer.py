@@ -1,7 +1,11 @@
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
 import cv2
 import numpy as np
 import pytest
 import torch
+import toys
 from mmengine.structures import PixelData
 from mmseg.structures import SegDataSample
 from sketches import abnn_config, config
@@ -73,6 +77,61 @@ def test_probability_of_a_sigmoid_head_is_that_of_two_classes():
     result = to_result(Loaded('a', {}, None), sample, probability=True)
     np.testing.assert_allclose(
         result.probability, [[[0.8, 0.3]], [[0.2, 0.7]]], atol=1e-6)
+
+
+def one_channel(cfg):
+    cfg['decode_head'].update(
+        num_classes=2, out_channels=1, threshold=0.3,
+        loss_decode=dict(type='CrossEntropyLoss', use_sigmoid=True))
+
+
+@pytest.mark.parametrize('make', [toys.bayesian_config, lambda auxiliary: (
+    toys.bayesian_config(auxiliary=auxiliary, posterior=dict(
+        type='BNLPosterior', alpha=0., samples=1)))], ids=['draws', 'one'])
+def test_probability_of_a_binary_model(make):
+    cfg = make(auxiliary=False)
+    one_channel(cfg)
+    model = toys.build(cfg)
+    with torch.no_grad():
+        [sample] = model.predict(torch.randn(1, 3, 32, 48))
+    foreground = sample.seg_logits.data[0].numpy()
+    result = to_result(Loaded('a', {}, None), sample, probability=True)
+    np.testing.assert_allclose(result.probability, [1 - foreground,
+                                                    foreground], atol=1e-6)
+    np.testing.assert_array_equal(result.prediction, foreground > 0.3)
+
+
+def test_calls_are_silent(inferencer, folder, capfd):
+    inferencer(folder)
+    assert capfd.readouterr() == ('', '')
+
+
+def test_threads_share_an_inferencer_and_pickles_are_equal(sketch, base,
+                                                           folder, tmp_path):
+    """The network alone: what calls keep is up to the inferencer."""
+    inferencer = ABNNInferencer(
+        config(sketch, tmp_path), str(base), device='cpu')
+    other = pickle.loads(pickle.dumps(inferencer))
+    expected = inferencer(folder)
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(inferencer, [folder] * 4)) + [other(folder)]
+    for answer in answers:
+        for one, two in zip(expected, answer):
+            assert one.name == two.name
+            np.testing.assert_array_equal(one.maps['entropy'],
+                                          two.maps['entropy'])
+
+
+def test_a_bayesian_inferencer_can_be_pickled(inferencer, folder):
+    other = pickle.loads(pickle.dumps(inferencer))
+    for one, two in zip(inferencer(folder), other(folder)):
+        np.testing.assert_array_equal(one.maps['entropy'],
+                                      two.maps['entropy'])
+
+
+def test_probability_needs_a_file_that_holds_it(inferencer, folder, tmp_path):
+    with pytest.raises(ValueError, match="'npz' only"):
+        export_maps(inferencer, folder, tmp_path / 'out', probability=True)
 
 
 def test_a_config_and_no_checkpoint_is_one_sentence(sketch, tmp_path):

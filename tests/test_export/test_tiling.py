@@ -1,4 +1,7 @@
 """Tiles give what ordinary slide inference does, in the memory of a tile."""
+import json
+import os
+
 import cv2
 import numpy as np
 import pytest
@@ -91,3 +94,63 @@ def test_a_config_without_windows_says_what_to_write(sketch, base, tmp_path):
         abnn_config(sketch, tmp_path, base), str(base), device='cpu')
     with pytest.raises(ValueError, match="mode='slide'"):
         export_maps(whole, tmp_path / 'x.npy', tmp_path, tile=64)
+
+
+def test_the_posterior_is_left_as_it_was(inferencer, image, tmp_path):
+    posterior = inferencer.model.posterior
+    before = dict(vars(posterior))
+    export_maps(inferencer, image, tmp_path, tile=50)
+    assert inferencer.model.posterior is posterior
+    assert posterior.draws_per_pass is None
+    assert vars(posterior).keys() == before.keys()
+
+
+def test_all_options_work_with_tiles(inferencer, tmp_path):
+    """Limit, batches, probability, ground truth and ranking."""
+    for size, options in [('whole', {}), ('tiles', dict(tile=24))]:
+        assert export_maps(
+            inferencer, 'test', tmp_path / size, ['npz', 'csv', 'gallery'],
+            limit=2, batch_size=3, probability=True, **options) == (2, 0)
+    for path in (tmp_path / 'whole/npz').rglob('*.npz'):
+        name = path.relative_to(tmp_path / 'whole')
+        with np.load(path) as whole, np.load(tmp_path / 'tiles' / name) as own:
+            np.testing.assert_allclose(
+                own['probability'], whole['probability'], atol=1e-5)
+            np.testing.assert_allclose(
+                own['entropy'], whole['entropy'], atol=1e-5)
+    items = [sorted((tmp_path / size / 'gallery/items').rglob('*.json'))
+             for size in ('whole', 'tiles')]
+    for one, other in zip(*items):
+        one, other = (json.loads(path.read_text()) for path in (one, other))
+        assert one['truth'] and other['truth']
+        assert one['anomaly'] == other['anomaly']
+
+
+def test_a_pipeline_that_pads_is_refused(sketch, base, image, tmp_path):
+    cfg = abnn_config(
+        sketch, tmp_path, base, test_cfg=ConfigDict(
+            mode='slide', crop_size=(32, 48), stride=(20, 32)))
+    cfg.test_dataloader.dataset.pipeline.insert(
+        1, dict(type='Pad', size=(200, 200)))
+    padding = ABNNInferencer(cfg, str(base), device='cpu')
+    with pytest.raises(ValueError, match=r'into \[200, 200\].*remove'):
+        export_maps(padding, image, tmp_path / 'out', tile=50)
+    assert not list((tmp_path / 'out').rglob('*.npy'))
+
+
+@pytest.mark.skipif(os.name != 'posix', reason='limits are of POSIX')
+def test_a_disk_that_is_full_is_a_sentence(inferencer, image, tmp_path):
+    """A limit on the size of files stands in for the disk."""
+    import resource
+    import signal
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20000, before[1]))
+    try:
+        with pytest.raises(OSError, match="Cannot write 'aerial.npy' in "
+                           "folder '[^']*': File too large.$"):
+            export_maps(inferencer, image, tmp_path / 'out', tile=50)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert not list((tmp_path / 'out/npy').rglob('*.npy'))
