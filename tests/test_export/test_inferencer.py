@@ -7,11 +7,14 @@ import pytest
 import torch
 import toys
 from mmengine.structures import PixelData
+from mmseg.models.decode_heads import DepthwiseSeparableASPPHead
+from mmseg.registry import MODELS
 from mmseg.structures import SegDataSample
 from sketches import abnn_config, config
 
 from abnn_mmseg.export import ABNNInferencer, Frames, export_maps
 from abnn_mmseg.export.inferencer import Loaded, to_result
+from abnn_mmseg.members.files import norm_state
 
 
 @pytest.fixture(scope='module')
@@ -99,6 +102,32 @@ def test_probability_of_a_binary_model(make):
     np.testing.assert_allclose(result.probability, [1 - foreground,
                                                     foreground], atol=1e-6)
     np.testing.assert_array_equal(result.prediction, foreground > 0.3)
+
+
+@MODELS.register_module(name='ToyMaskHead', force=True)
+class MaskFormerHead(DepthwiseSeparableASPPHead):
+    """Gives what mask heads do: how much of the masks a class has."""
+
+    def predict_by_feat(self, seg_logits, batch_img_metas):
+        return super().predict_by_feat(
+            seg_logits, batch_img_metas).sigmoid() / 9
+
+
+def test_probability_of_a_mask_head_is_a_share_of_the_masks():
+    """Two equal members: the mean is the one network."""
+    cfg = toys.bayesian_config(auxiliary=False, alpha=0.)
+    cfg['decode_head']['type'] = 'ToyMaskHead'
+    model = toys.build(cfg)
+    state = norm_state(model)
+    model.posterior.set_members([state, state])
+    images = torch.randn(1, 3, 32, 48)
+    with torch.no_grad():
+        [sample] = model.predict(images)
+        masks = model.encode_decode(images, [dict(
+            img_shape=(32, 48), ori_shape=(32, 48))])[0]
+    result = to_result(Loaded('a', {}, None), sample, probability=True)
+    np.testing.assert_allclose(
+        result.probability, (masks / masks.sum(0)).numpy(), atol=1e-5)
 
 
 def test_calls_are_silent(inferencer, folder, capfd):
