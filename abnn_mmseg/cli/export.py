@@ -4,7 +4,7 @@ import argparse
 from mmengine.dist import is_main_process
 
 from abnn_mmseg.engine.launch import join_processes
-from abnn_mmseg.export import ABNNInferencer, export_large, export_maps
+from abnn_mmseg.export import ABNNInferencer, export_maps
 from abnn_mmseg.export.formats import FORMATS
 from abnn_mmseg.utils.arguments import add_config, add_launcher, read_config
 
@@ -25,7 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '--scores', nargs='+', help='maps to write (default: all)')
     parser.add_argument('--limit', type=int, help='only the first images')
     parser.add_argument(
-        '--batch-size', type=int, default=1, help='images in one pass')
+        '--batch-size', type=int, default=1,
+        help='images, or tiles, in one pass')
     parser.add_argument(
         '--probability', action='store_true',
         help='put the mean probability of all classes into the npz')
@@ -63,17 +64,9 @@ def run(args: argparse.Namespace) -> None:
         scale=args.scale, threshold=args.threshold, dtype=args.dtype,
         title=args.title, method=args.method, dataset=args.dataset,
         resume=args.resume, overwrite=args.overwrite)
-    if args.tile:
-        if args.limit or args.batch_size != 1 or args.probability:
-            raise ValueError('--tile goes through all images, one at a time, '
-                             'and writes no probability; leave out --limit, '
-                             '--batch-size and --probability.')
-        done = export_large(inferencer, args.input, args.out, args.format,
-                            args.tile, **settings)
-    else:
-        done = export_maps(inferencer, args.input, args.out, args.format,
-                           args.limit, args.batch_size, args.probability,
-                           **settings)
+    done = export_maps(inferencer, args.input, args.out, args.format,
+                       args.limit, args.batch_size, args.probability,
+                       args.tile, **settings)
     if is_main_process():
         print(f'{done.written} images written to {args.out}, '
               f'{done.skipped} were complete.')

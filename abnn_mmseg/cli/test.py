@@ -1,8 +1,15 @@
 """Test a base network, or a base with its members, on one or more datasets."""
 import argparse
+from collections.abc import Iterable
 
 from abnn_mmseg.engine.amp import DTYPES, default_dtype, test_with_amp
-from abnn_mmseg.engine.tester import labelled, tables, test, test_all
+from abnn_mmseg.engine.tester import (
+    Metrics,
+    labelled,
+    tables,
+    test,
+    test_all,
+)
 from abnn_mmseg.utils.arguments import add_config, add_launcher, read_config
 from abnn_mmseg.utils.console import print_table
 
@@ -33,7 +40,8 @@ def run(args: argparse.Namespace) -> None:
         test_with_amp(cfg, args.amp)
     plots = f'{cfg.work_dir}/plots'
     if args.datasets is None and args.posteriors is None:
-        results = [({}, test(cfg, args.checkpoint, plots))]
+        metrics = test(cfg, args.checkpoint, plots)
+        results: Iterable[tuple[dict, Metrics]] = [({}, metrics)]
     else:
         results = labelled(test_all(
             cfg, args.checkpoint, args.datasets, args.posteriors, plots))

@@ -2,9 +2,6 @@
 from abnn_mmseg.export.export import export_maps
 from abnn_mmseg.export.inferencer import ABNNInferencer
 from abnn_mmseg.export.inputs import Frames
-from abnn_mmseg.export.large import export_large
 from abnn_mmseg.export.result import MapResult
 
-__all__ = [
-    'ABNNInferencer', 'Frames', 'MapResult', 'export_large', 'export_maps'
-]
+__all__ = ['ABNNInferencer', 'Frames', 'MapResult', 'export_maps']

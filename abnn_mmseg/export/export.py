@@ -3,19 +3,21 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Callable, NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional, Union
 
 import torch
 from mmengine.dist import all_reduce, get_dist_info
 from mmseg.registry import DATASETS
 
-from abnn_mmseg.export.formats import build_writers
-from abnn_mmseg.export.inferencer import ABNNInferencer, Loaded, to_rgb
-from abnn_mmseg.export.inputs import Frame, Frames, read_bgr
-from abnn_mmseg.export.writers import ThreadedWriter
+from abnn_mmseg.export.fingerprint import model_fingerprint
+from abnn_mmseg.export.inferencer import ABNNInferencer, unwrapped
+from abnn_mmseg.export.inputs import Frames
+from abnn_mmseg.export.pipeline import Loaded, Pipeline
+from abnn_mmseg.export.record import Record
+from abnn_mmseg.export.tiling import TiledInferencer
+from abnn_mmseg.export.writers import ThreadedWriter, WriterSettings
 from abnn_mmseg.utils.configs import part_of
-from abnn_mmseg.utils.console import progress
-from abnn_mmseg.utils.files import sweep
+from abnn_mmseg.utils.console import progress_bar
 
 SPLITS = ('train', 'val', 'test')
 
@@ -27,18 +29,20 @@ class Export(NamedTuple):
 
 
 class Item(NamedTuple):
-    """An image that has a name before it is loaded."""
+    """An image that has a name, and files, before it is loaded."""
     name: str
     load: Callable[[], Loaded]
+    files: Sequence[Path]
 
 
 def export_maps(inferencer: ABNNInferencer,
-                source: str,
-                folder: str,
+                source: Union[str, Path],
+                folder: Union[str, Path],
                 formats: Sequence[str] = ('npy', ),
                 limit: Optional[int] = None,
                 batch_size: int = 1,
                 probability: bool = False,
+                tile: Optional[int] = None,
                 **settings) -> Export:
     """Predict every image of a source and hand it to the writers.
 
@@ -50,41 +54,59 @@ def export_maps(inferencer: ABNNInferencer,
         inferencer (ABNNInferencer): The model.
         source (str): Image, folder, glob or video; or ``'test'``, ``'val'``,
             ``'train'`` for the config's dataset, with its ground truth.
-        folder (str): Output folder; every format has its own in it.
+        folder (str): Output folder; every format has its own in it. It is
+            that of one model and one choice of settings, see
+            :class:`Record`.
         formats (Sequence[str]): See :mod:`abnn_mmseg.export.formats`.
         limit (int, optional): Only the first images.
-        batch_size (int): Images in one pass; sizes may differ.
+        batch_size (int): Images in one pass, which may differ in size; with
+            ``tile``, tiles.
         probability (bool): Put the mean probability into the ``npz``.
+        tile (int, optional): For large images: height and width of the tiles
+            that are predicted one after the other. Then ``npy`` is written
+            tile by tile and has the prediction, too; other formats get every
+            n-th pixel, at most 2048 a side. See :class:`TiledInferencer`.
         settings: Fields of :class:`WriterSettings`. Without ``threshold``,
             those that are stored with the members are applied.
     """
-    if settings.get('threshold') is None:
-        settings['threshold'] = inferencer.thresholds
-    rank, world = get_dist_info()
+    if probability and 'npz' not in formats:
+        raise ValueError("probability is written to the 'npz' only; add that "
+                         f'to the formats {list(formats)}, or leave it out.')
+    if tile is not None:
+        inferencer = TiledInferencer(inferencer, tile)
     count, items = find_items(inferencer, source)
     if limit is not None:
         count, items = min(limit, count), islice(items, limit)
-    writer = ThreadedWriter(
-        build_writers(
-            formats, folder, inferencer.scores, classes=inferencer.classes,
-            palette=inferencer.palette, rank=rank, **settings))
-    if settings.get('resume') or settings.get('overwrite'):
-        sweep(folder)
+    if settings.get('threshold') is None:
+        settings['threshold'] = inferencer.thresholds
+    rank, world = get_dist_info()
+    record = Record(
+        WriterSettings(
+            folder, inferencer.scores, classes=inferencer.classes,
+            palette=inferencer.palette, rank=rank, **settings),
+        formats, model=model_fingerprint(inferencer), tiles=tile is not None,
+        probability=probability)
+    writers = record.open_writers()
     done = torch.zeros(2, dtype=torch.int64)
+    bar = progress_bar(f'Export to {folder}', len(range(rank, count, world)))
+    with ThreadedWriter(writers) as writer, bar as show:
 
-    def jobs() -> Iterator[Callable[[], Loaded]]:
-        items_of_all = progress(items, f'Export to {folder}', count)
-        for item in islice(items_of_all, rank, None, world):
-            if settings.get('resume') and writer.complete(item.name):
-                done[1] += 1
-            else:
-                yield item.load
+        def jobs() -> Iterator[Callable[[], Loaded]]:
+            for item in islice(items, rank, None, world):
+                if record.is_done(item.name, item.files) and (
+                        writer.complete(item.name)):
+                    done[1] += 1
+                    show(int(done.sum()))
+                else:
+                    yield item.load
 
-    with writer:
-        for result in inferencer.results(
-                jobs(), batch_size, probability):
+        if isinstance(inferencer, TiledInferencer):
+            inferencer.write_to(
+                writers, lambda part: show(int(done.sum()) + part))
+        for result in inferencer.results(jobs(), batch_size, probability):
             writer.write(result)
             done[0] += 1
+            show(int(done.sum()))
         # The first process joins what all have written when it closes.
         writer.wait()
         all_reduce(done)
@@ -92,31 +114,34 @@ def export_maps(inferencer: ABNNInferencer,
 
 
 def find_items(inferencer: ABNNInferencer,
-               source: str) -> tuple[int, Iterator[Item]]:
+               source: Union[str, Path]) -> tuple[int, Iterator[Item]]:
     """How many images a source has, and an iterator over them."""
     if source in SPLITS and not Path(source).exists():
-        return _dataset_items(inferencer, source)
+        return _dataset_items(inferencer, str(source))
     frames = Frames(source)
-    return len(frames), (Item(frame.name, partial(inferencer.load, frame))
-                         for frame in frames)
+    return len(frames), (
+        Item(frame.name, partial(inferencer.load, frame),
+             [frames.video or Path(str(frame.image))]) for frame in frames)
 
 
 def _dataset_items(inferencer: ABNNInferencer,
                    split: str) -> tuple[int, Iterator[Item]]:
-    dataset = DATASETS.build(
-        part_of(inferencer.cfg, f'{split}_dataloader').dataset)
+    cfg = unwrapped(part_of(inferencer.cfg, f'{split}_dataloader').dataset)
+    dataset = DATASETS.build(cfg)
+    pipeline = inferencer.pipeline
+    if split != 'train':
+        # That of training would crop and flip at random.
+        pipeline = Pipeline(cfg.pipeline, pipeline.channels, pipeline.side)
     folder = Path(dataset.data_prefix['img_path'])
 
     def item(index: int) -> Item:
-        path = Path(dataset.get_data_info(index)['img_path'])
+        info = dataset.get_data_info(index)
+        path = Path(info['img_path'])
         inside = folder in path.parents
         inner = path.relative_to(folder) if inside else Path(path.name)
         name = inner.with_suffix('').as_posix()
-
-        def load() -> Loaded:
-            image = read_bgr(Frame(name, path))
-            return Loaded(name, dataset[index], to_rgb(image))
-
-        return Item(name, load)
+        labels = info.get('seg_map_path')
+        return Item(name, partial(pipeline.load_labelled, name, info),
+                    [path] if labels is None else [path, Path(labels)])
 
     return len(dataset), map(item, range(len(dataset)))

@@ -23,16 +23,19 @@ FORMATS = {
 
 
 def build_writers(formats: Sequence[str], folder: Union[str, Path],
-                  scores: Sequence[str], **settings) -> list[writers.Writer]:
+                  scores: Sequence[str], tiles: bool = False,
+                  **settings) -> list[writers.Writer]:
     """Make the writers of some formats.
 
     Args:
         formats: Names among ``FORMATS``.
         folder: Output folder; each format has its own folder in it.
         scores: Names of the maps to write.
+        tiles: Whether whole maps come tile by tile, for ``npy``.
         settings: Fields of :class:`WriterSettings`.
     """
     for name in formats:
         one_of('format', name, FORMATS)
     shared = writers.WriterSettings(folder, scores, **settings)
-    return [FORMATS[name](shared) for name in dict.fromkeys(formats)]
+    kinds = dict(FORMATS, npy=writers.NpyTiles) if tiles else FORMATS
+    return [kinds[name](shared) for name in dict.fromkeys(formats)]

@@ -1,25 +1,23 @@
 """One object from images to predictions with uncertainty."""
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import (
-    Callable,
-    NamedTuple,
-    Optional,
-    Union,
-)
+from typing import Callable, Optional, Union
 
 import numpy as np
 import torch
-from mmengine.config import Config
-from mmengine.dataset import Compose, pseudo_collate
+from mmengine.config import Config, ConfigDict
+from mmengine.dataset import pseudo_collate
 from mmengine.device import get_device
 from mmseg.registry import DATASETS
 
 from abnn_mmseg.engine.loading import Paths, build_segmentor
+from abnn_mmseg.engine.test_sets import part_of
 from abnn_mmseg.evaluation.fields import class_logits
-from abnn_mmseg.export.inputs import Frame, Frames, Input, read_bgr
+from abnn_mmseg.export.inputs import Frame, Frames, Input
+from abnn_mmseg.export.pipeline import Loaded, Pipeline, channels_of
 from abnn_mmseg.export.result import MapResult
 from abnn_mmseg.uncertainty import check_scores
 from abnn_mmseg.utils.configs import find_config
@@ -31,7 +29,8 @@ class ABNNInferencer:
     """Predictions and named maps for images, folders, globs and videos.
 
     The same image and the same seed give the same maps, whatever else is in
-    the batch.
+    the batch. Calls keep nothing on the object, so threads may share it; it
+    can be pickled for other processes.
 
     Args:
         config (str | Config): The ABNN config (or any mmseg config: then the
@@ -61,7 +60,8 @@ class ABNNInferencer:
         self.model = build_segmentor(config, files, self.device)
         if scores is not None:
             self.model.scores = check_scores(scores)
-        self.pipeline = _pipeline(config)
+        self.pipeline = Pipeline(
+            test_dataset(config).pipeline, channels_of(self.model))
         metainfo = _metainfo(config, self.model.num_classes)
         self.classes = metainfo['classes']
         self.palette = metainfo['palette']
@@ -80,10 +80,15 @@ class ABNNInferencer:
                  inputs: Union[Input, Sequence[Input]],
                  batch_size: int = 1,
                  probability: bool = False) -> list[MapResult]:
-        """All results in a list; :meth:`stream` holds one at a time."""
+        """All results in a list; :meth:`stream` holds one at a time.
+
+        A terminal sees a progress bar for more than one input.
+        """
         frames = Frames(inputs)
         results = self.stream(frames, batch_size, probability)
-        return list(progress(results, 'Inference', len(frames)))
+        if len(frames) > 1 and sys.stderr.isatty():
+            results = progress(results, 'Inference', len(frames))
+        return list(results)
 
     def stream(self,
                frames: Union[Frames, Input, Sequence[Input]],
@@ -96,14 +101,12 @@ class ABNNInferencer:
             (partial(self.load, frame) for frame in frames), batch_size,
             probability)
 
-    def load(self, frame: Frame) -> 'Loaded':
+    def load(self, frame: Frame) -> Loaded:
         """Read an image and run the config's test pipeline on it."""
-        image = read_bgr(frame)
-        data = self.pipeline(dict(img=image, img_id=0, img_path=frame.name))
-        return Loaded(frame.name, data, to_rgb(image))
+        return self.pipeline.load(frame)
 
     def results(self,
-                jobs: Iterable[Callable[[], 'Loaded']],
+                jobs: Iterable[Callable[[], Loaded]],
                 batch_size: int = 1,
                 probability: bool = False) -> Iterator[MapResult]:
         """Results of images that threads load while the network works."""
@@ -124,13 +127,6 @@ class ABNNInferencer:
             # Images of different sizes cannot be stacked.
             return [self.predict([d])[0] for d in data]
         return self.model.test_step(pseudo_collate(data))
-
-
-class Loaded(NamedTuple):
-    """A named image, RGB, and what the network gets of it."""
-    name: str
-    data: dict
-    image: np.ndarray
 
 
 def to_result(item: Loaded, sample, probability: bool = False) -> MapResult:
@@ -161,20 +157,6 @@ def to_result(item: Loaded, sample, probability: bool = False) -> MapResult:
         probability=mean)
 
 
-def to_rgb(image: np.ndarray) -> np.ndarray:
-    """RGB of BGR."""
-    return np.ascontiguousarray(image[..., ::-1])
-
-
-def _pipeline(cfg: Config) -> Compose:
-    """The test pipeline for arrays, without annotations."""
-    steps = [dict(type='LoadImageFromNDArray')]
-    for step in test_dataset(cfg).pipeline:
-        if 'Load' not in step.type:
-            steps.append(step)
-    return Compose(steps)
-
-
 def _metainfo(cfg: Config, num_classes: int) -> dict:
     """Class names and palette of the config's test dataset."""
     dataset = dict(test_dataset(cfg), lazy_init=True, pipeline=[])
@@ -189,8 +171,13 @@ def _metainfo(cfg: Config, num_classes: int) -> dict:
     return dict(classes=list(classes), palette=palette)
 
 
-def test_dataset(cfg: Config):
-    dataset = cfg.test_dataloader.dataset
+def test_dataset(cfg: Config) -> ConfigDict:
+    """Of the config, without what may be wrapped around it."""
+    return unwrapped(part_of(cfg, 'test_dataloader').dataset)
+
+
+def unwrapped(dataset: ConfigDict) -> ConfigDict:
+    """The dataset in wrappers such as ``RepeatDataset``."""
     while 'pipeline' not in dataset and 'dataset' in dataset:
         dataset = dataset.dataset
     return dataset

@@ -14,7 +14,7 @@ Input = Union[str, Path, np.ndarray]
 
 
 class Frame(NamedTuple):
-    """An image's name (a path without suffix) and its file or BGR pixels."""
+    """An image's name (a path without suffix) and its file or pixels."""
     name: str
     image: Union[Path, np.ndarray]
 
@@ -109,11 +109,10 @@ def read_bgr(frame: Frame) -> np.ndarray:
 
 
 def _check_array(image: np.ndarray) -> np.ndarray:
-    if image.ndim != 3 or image.shape[2] != 3 or (
-            image.dtype != np.uint8) or not image.size:
+    if image.ndim != 3 or image.dtype.kind not in 'uif' or not image.size:
         raise ValueError(
-            f'the array is {image.dtype} {list(image.shape)}; give uint8 '
-            '[H, W, 3] in BGR order, as cv2.imread returns it.')
+            f'the array is {image.dtype} {list(image.shape)}; give [H, W, C], '
+            'such as uint8 [H, W, 3] in BGR order, as cv2.imread returns it.')
     return image
 
 

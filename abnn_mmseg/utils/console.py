@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
-from typing import Optional
+from typing import Callable, Optional
 
 from mmengine.dist import is_main_process
 from rich.console import Console
@@ -100,7 +100,25 @@ def progress(items: Iterable, title: str, total: int) -> Iterator:
     if not is_main_process():
         yield from items
         return
+    with _bar() as bar:
+        yield from bar.track(items, total=total, description=title)
+
+
+def _bar() -> Progress:
     columns = (TextColumn('{task.description}'), BarColumn(),
                MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        yield from bar.track(items, total=total, description=title)
+    return Progress(*columns, console=Console(stderr=True))
+
+
+@contextmanager
+def progress_bar(title: str, total: int) -> Iterator[Callable[[float], None]]:
+    """Yield a function that shows how many are done, on the main process.
+
+    Parts of one count: a bar of few, long steps moves all the time.
+    """
+    if not is_main_process():
+        yield lambda done: None
+        return
+    with _bar() as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.update(task, completed=done)

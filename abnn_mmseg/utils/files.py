@@ -1,7 +1,8 @@
 """Write a file whole or not at all."""
+import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Union
@@ -81,12 +82,26 @@ def append_line(path: Union[str, Path], line: str) -> None:
             file.write(f'\n{line}\n')
 
 
+def read_lines(journals: Iterable[Path]) -> list[dict]:
+    """The JSON lines of journals, the latest last by their ``time``."""
+    lines = []
+    for journal in journals:
+        for line in journal.read_text(encoding='utf-8').splitlines():
+            # A killed run may have left half a line.
+            with suppress(ValueError):
+                lines.append(json.loads(line))
+    return sorted(lines, key=lambda line: line.get('time', 0))
+
+
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
     """Say in one sentence which folder the system could not write."""
     try:
         yield
     except OSError as error:
+        if error.errno is not None and error.strerror is None:
+            # Explained already, for one of several files.
+            raise
         reason = error.strerror or str(error)
         explained = type(error)(
             f'Cannot write {path.name!r} in folder {str(path.parent)!r}: '

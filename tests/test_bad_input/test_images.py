@@ -12,6 +12,7 @@ from sketches import abnn_config
 from abnn_mmseg.datasets.transforms import read_image
 from abnn_mmseg.export import ABNNInferencer, Frames
 from abnn_mmseg.export.inputs import read_bgr
+from abnn_mmseg.export.pipeline import Pipeline
 
 PIXELS = np.random.default_rng(0).integers(0, 255, (40, 60, 3), np.uint8)
 
@@ -59,8 +60,11 @@ def test_a_broken_image_is_named_by_the_inferencer(tmp_path, name):
     path = tmp_path / name
     path.write_bytes(BROKEN[name])
     frame = next(iter(Frames(path)))
-    with pytest.raises(ValueError, match=f'{name} cannot be decoded; it is'):
-        read_bgr(frame)
+    pipeline = Pipeline([dict(type='LoadImageFromFile')], 3)
+    for read in (read_bgr, pipeline.load):
+        with pytest.raises(ValueError,
+                           match=f'{name} cannot be decoded; it is'):
+            read(frame)
 
 
 @pytest.mark.parametrize('name', BROKEN)
@@ -85,12 +89,20 @@ def test_grey_palette_alpha_16_bit_and_cmyk_become_8_bit_bgr(
 
 
 @pytest.mark.parametrize('array', [
-    PIXELS[..., :2], PIXELS[..., 0], PIXELS.astype(np.float32),
-    PIXELS.astype(np.uint16), PIXELS[:0], np.dstack([PIXELS, PIXELS[..., 0]])
-], ids=['two channels', 'grey', 'float', '16 bit', 'empty', 'alpha'])
+    PIXELS[..., 0], PIXELS > 9, PIXELS.astype(complex), PIXELS[:0]
+], ids=['grey', 'bool', 'complex', 'empty'])
 def test_an_array_that_is_no_image_is_described(array):
-    with pytest.raises(ValueError, match=r'the array is .*give uint8 \[H, W'):
+    with pytest.raises(ValueError, match=r'the array is .*give \[H, W, C\]'):
         Frames(array)
+
+
+@pytest.mark.parametrize('array', [
+    PIXELS[..., :2], np.dstack([PIXELS, PIXELS[..., 0]])
+], ids=['two channels', 'alpha'])
+def test_an_array_of_other_channels_than_the_models_is_described(array):
+    pipeline = Pipeline([dict(type='LoadImageFromFile')], 3)
+    with pytest.raises(ValueError, match=r'model takes \[H, W, 3\]; give'):
+        pipeline.load(next(iter(Frames(array))))
 
 
 @pytest.mark.parametrize('make, error, message', [

@@ -1,13 +1,20 @@
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
 import cv2
 import numpy as np
 import pytest
 import torch
+import toys
 from mmengine.structures import PixelData
+from mmseg.models.decode_heads import DepthwiseSeparableASPPHead
+from mmseg.registry import MODELS
 from mmseg.structures import SegDataSample
 from sketches import abnn_config, config
 
 from abnn_mmseg.export import ABNNInferencer, Frames, export_maps
 from abnn_mmseg.export.inferencer import Loaded, to_result
+from abnn_mmseg.members.files import norm_state
 
 
 @pytest.fixture(scope='module')
@@ -75,6 +82,87 @@ def test_probability_of_a_sigmoid_head_is_that_of_two_classes():
         result.probability, [[[0.8, 0.3]], [[0.2, 0.7]]], atol=1e-6)
 
 
+def one_channel(cfg):
+    cfg['decode_head'].update(
+        num_classes=2, out_channels=1, threshold=0.3,
+        loss_decode=dict(type='CrossEntropyLoss', use_sigmoid=True))
+
+
+@pytest.mark.parametrize('make', [toys.bayesian_config, lambda auxiliary: (
+    toys.bayesian_config(auxiliary=auxiliary, posterior=dict(
+        type='BNLPosterior', alpha=0., samples=1)))], ids=['draws', 'one'])
+def test_probability_of_a_binary_model(make):
+    cfg = make(auxiliary=False)
+    one_channel(cfg)
+    model = toys.build(cfg)
+    with torch.no_grad():
+        [sample] = model.predict(torch.randn(1, 3, 32, 48))
+    foreground = sample.seg_logits.data[0].numpy()
+    result = to_result(Loaded('a', {}, None), sample, probability=True)
+    np.testing.assert_allclose(result.probability, [1 - foreground,
+                                                    foreground], atol=1e-6)
+    np.testing.assert_array_equal(result.prediction, foreground > 0.3)
+
+
+@MODELS.register_module(name='ToyMaskHead', force=True)
+class MaskFormerHead(DepthwiseSeparableASPPHead):
+    """Gives what mask heads do: how much of the masks a class has."""
+
+    def predict_by_feat(self, seg_logits, batch_img_metas):
+        return super().predict_by_feat(
+            seg_logits, batch_img_metas).sigmoid() / 9
+
+
+def test_probability_of_a_mask_head_is_a_share_of_the_masks():
+    """Two equal members: the mean is the one network."""
+    cfg = toys.bayesian_config(auxiliary=False, alpha=0.)
+    cfg['decode_head']['type'] = 'ToyMaskHead'
+    model = toys.build(cfg)
+    state = norm_state(model)
+    model.posterior.set_members([state, state])
+    images = torch.randn(1, 3, 32, 48)
+    with torch.no_grad():
+        [sample] = model.predict(images)
+        masks = model.encode_decode(images, [dict(
+            img_shape=(32, 48), ori_shape=(32, 48))])[0]
+    result = to_result(Loaded('a', {}, None), sample, probability=True)
+    np.testing.assert_allclose(
+        result.probability, (masks / masks.sum(0)).numpy(), atol=1e-5)
+
+
+def test_calls_are_silent(inferencer, folder, capfd):
+    inferencer(folder)
+    assert capfd.readouterr() == ('', '')
+
+
+def test_threads_share_an_inferencer_and_pickles_are_equal(sketch, base,
+                                                           folder, tmp_path):
+    """The network alone: what calls keep is up to the inferencer."""
+    inferencer = ABNNInferencer(
+        config(sketch, tmp_path), str(base), device='cpu')
+    other = pickle.loads(pickle.dumps(inferencer))
+    expected = inferencer(folder)
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(inferencer, [folder] * 4)) + [other(folder)]
+    for answer in answers:
+        for one, two in zip(expected, answer):
+            assert one.name == two.name
+            np.testing.assert_array_equal(one.maps['entropy'],
+                                          two.maps['entropy'])
+
+
+def test_a_bayesian_inferencer_can_be_pickled(inferencer, folder):
+    other = pickle.loads(pickle.dumps(inferencer))
+    for one, two in zip(inferencer(folder), other(folder)):
+        np.testing.assert_array_equal(one.maps['entropy'],
+                                      two.maps['entropy'])
+
+
+def test_probability_needs_a_file_that_holds_it(inferencer, folder, tmp_path):
+    with pytest.raises(ValueError, match="'npz' only"):
+        export_maps(inferencer, folder, tmp_path / 'out', probability=True)
+
+
 def test_a_config_and_no_checkpoint_is_one_sentence(sketch, tmp_path):
     cfg = config(sketch, tmp_path)
     cfg.load_from = None
@@ -101,6 +189,8 @@ def test_bad_inputs_are_named(inferencer, tmp_path):
         inferencer(tmp_path / 'broken.png')
     with pytest.raises(ValueError, match='uint8'):
         inferencer(np.zeros((4, 4)))
+    with pytest.raises(ValueError, match=r'model takes \[H, W, 3\]'):
+        inferencer(np.zeros((4, 4, 4)))
 
 
 def test_two_files_of_one_name_are_refused(folder):

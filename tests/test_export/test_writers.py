@@ -95,21 +95,6 @@ def test_nothing_is_overwritten_unless_told(tmp_path, format):
     export(overwrite=True)
 
 
-@pytest.mark.parametrize('format', ['npy', 'npz', 'png16', 'heatmap'])
-def test_resume_writes_only_what_is_missing(tmp_path, format):
-    writer = make_writer(format, tmp_path)
-    writer.write(make_result('0'))
-    before = {name: (tmp_path / name).stat().st_mtime_ns
-              for name in files(tmp_path)}
-    resumed = make_writer(format, tmp_path, resume=True)
-    assert resumed.complete('0') and not resumed.complete('1')
-    for name in ('0', '1'):
-        resumed.write(make_result(name))
-    assert len(files(tmp_path)) == 2 * len(before)
-    for name, time in before.items():
-        assert (tmp_path / name).stat().st_mtime_ns == time
-
-
 def test_an_image_with_one_map_missing_is_not_complete(tmp_path):
     writer = make_writer('npy', tmp_path, ['entropy', 'energy'], resume=True)
     writer.write(make_result())

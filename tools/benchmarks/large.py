@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from abnn_mmseg.export import export_large
+from abnn_mmseg.export import export_maps
 from abnn_mmseg.utils.console import progress
 from benchmarks.export import make_inferencer
 from benchmarks.memory import in_process, peak_resident_mb
@@ -72,7 +72,7 @@ def _measure(args: argparse.Namespace, side: int,
             **({} if args.checkpoint else SMALL))
         idle = peak_resident_mb()
         start = time.perf_counter()
-        export_large(inferencer, image, folder, tile=args.tile)
+        export_maps(inferencer, image, folder, tile=args.tile)
         peak = peak_resident_mb()
         return dict(
             side=side, draws=draws, peak_mb=peak,

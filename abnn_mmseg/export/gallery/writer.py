@@ -3,6 +3,7 @@ import base64
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from glob import escape
 from itertools import chain
 from pathlib import Path
 from typing import Any, Optional, Union
@@ -48,6 +49,20 @@ class GalleryWriter(Writer):
         self.folder = Path(folder or self.folder / 'gallery')
         if not settings.overwrite and not settings.resume:
             refuse_existing(self.folder / 'index.html')
+        if settings.overwrite and settings.rank == 0:
+            # The page shows all items there are.
+            for path in (self.folder / 'items').rglob('*.json'):
+                path.unlink()
+
+    def clear(self, names):
+        names = list(names)
+        super().clear(names)
+        for name in names:
+            thumbs = (self.folder / 'thumbs').glob(f'*/{escape(name)}.*g')
+            for path in [self.folder / 'images' / f'{name}.jpg',
+                         self.folder / 'data' / f'{name}.js', *thumbs]:
+                path.unlink(missing_ok=True)
+        (self.folder / 'index.html').unlink(missing_ok=True)
 
     def paths(self, name):
         return [self.folder / 'items' / f'{name}.json']

@@ -16,10 +16,11 @@ from abnn_mmseg.export.writers.pictures import (
 from abnn_mmseg.export.writers.ranking import CsvWriter
 from abnn_mmseg.export.writers.settings import WriterSettings, natural_range
 from abnn_mmseg.export.writers.threaded import ThreadedWriter
+from abnn_mmseg.export.writers.tiles import NpyTiles
 
 __all__ = [
     'CsvWriter', 'HeatmapWriter', 'Hdf5Writer', 'MapWriter', 'MaskWriter',
-    'NpyWriter', 'NpzWriter', 'OverlayWriter', 'Png16Writer',
+    'NpyTiles', 'NpyWriter', 'NpzWriter', 'OverlayWriter', 'Png16Writer',
     'PredictionWriter', 'ThreadedWriter', 'TiffWriter', 'Writer',
     'WriterSettings', 'natural_range'
 ]

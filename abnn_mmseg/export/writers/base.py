@@ -1,4 +1,5 @@
 """What all writers share: names of files, and when they may be written."""
+from collections.abc import Iterable
 from pathlib import Path
 
 from abnn_mmseg.export.result import MapResult
@@ -10,8 +11,8 @@ class Writer:
     """Writes results, one at a time, from any thread.
 
     A subclass says which files an image has (:meth:`paths`) and makes them
-    (:meth:`save`). As files appear whole or not at all, an image is complete
-    when they all exist.
+    (:meth:`save`). Files appear whole or not at all. Which images to write
+    is for the caller to decide.
 
     Args:
         settings: See :class:`WriterSettings`.
@@ -30,15 +31,19 @@ class Writer:
         raise NotImplementedError
 
     def complete(self, name: str) -> bool:
-        """Whether there is nothing left to write for an image."""
+        """Whether all files of an image exist."""
         return all(path.exists() for path in self.paths(name))
 
     def write(self, result: MapResult) -> None:
-        """Write one image, unless it is there and the user resumes."""
-        if self.settings.resume and self.complete(result.name):
-            return
+        """Write one image."""
         self.refuse_existing(result.name)
         self.save(result)
+
+    def clear(self, names: Iterable[str]) -> None:
+        """Remove the files of images, and those of the whole set."""
+        for name in names:
+            for path in self.paths(name):
+                path.unlink(missing_ok=True)
 
     def refuse_existing(self, name: str) -> None:
         """Stop if an image has files and nobody said what to do with them."""

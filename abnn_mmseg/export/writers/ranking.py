@@ -2,6 +2,7 @@
 import csv
 import io
 import json
+import time
 from threading import Lock
 
 import numpy as np
@@ -10,6 +11,7 @@ from mmengine.dist import get_world_size
 from abnn_mmseg.export.writers.base import Writer, refuse_existing
 from abnn_mmseg.export.writers.settings import slug
 from abnn_mmseg.utils import append_line, atomic_write
+from abnn_mmseg.utils.files import read_lines
 
 COLUMNS = ('rank', 'image', 'mean', 'p95', 'max', 'share_above', 'threshold')
 
@@ -68,24 +70,23 @@ class CsvWriter(Writer):
         settings = self.settings
         maps = {score: summary(result.map(score), settings.threshold_of(score))
                 for score in settings.scores}
-        line = json.dumps(dict(image=result.name, maps=maps))
+        line = json.dumps(
+            dict(image=result.name, maps=maps, time=time.time()))
         with self._lock:
             append_line(self._journal, line)
             self._done.add(result.name)
 
     def _rows(self):
         """Image name to maps, from the lines of all processes."""
-        rows = {}
-        journals = self._folder.glob('rows.rank*.jsonl')
-        for journal in sorted(journals, key=lambda path: path.stat().st_mtime):
-            for line in journal.read_text(encoding='utf-8').splitlines():
-                try:
-                    row = json.loads(line)
-                except ValueError:
-                    continue
-                if set(self.settings.scores) <= set(row['maps']):
-                    rows[row['image']] = row['maps']
-        return rows
+        lines = read_lines(self._folder.glob('rows.rank*.jsonl'))
+        # An image may have been made again, by another process.
+        return {line['image']: line['maps'] for line in lines
+                if set(self.settings.scores) <= set(line['maps'])}
+
+    def clear(self, names):
+        for path in [*self._folder.glob('rows.rank*.jsonl'),
+                     *map(self._table, self.settings.scores)]:
+            path.unlink(missing_ok=True)
 
     def close(self):
         if self.settings.rank == 0:

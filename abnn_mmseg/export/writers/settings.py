@@ -52,7 +52,7 @@ class WriterSettings:
         metrics: Rows of a table shown on the page, one dict a row.
         max_side: Longest side, in pixels, of what the page shows.
         overwrite: Replace files that exist.
-        resume: Skip what is complete.
+        resume: Go on in a folder with files of the same settings.
         rank: Number of this process. Only rank 0 joins what the processes
             wrote into the ranking and the page, in ``close()``: call that
             after all others have closed.

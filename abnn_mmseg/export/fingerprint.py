@@ -1,0 +1,97 @@
+"""Which model made a file: a digest of all that its maps depend on."""
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from abnn_mmseg.engine.loading import bayesian_model_cfg
+from abnn_mmseg.export.inferencer import ABNNInferencer
+from abnn_mmseg.models.bnl import bayesian_layers
+
+# What training needs, how fast it runs, and where files lie.
+UNSEEN = ('init_cfg', 'loss_decode', 'members', 'checkpoints', 'pretrained',
+          'train_cfg', 'draws_per_pass', 'share_trunk', 'backend_args')
+# Of a posterior, also what only writers use, and what `temperature` covers.
+UNSEEN_OF_POSTERIOR = ('model', 'layers', 'every_layer', 'sites',
+                       'draws_per_pass', 'share_trunk',
+                       'one_by_one', 'thresholds', 'temperatures')
+
+
+def model_fingerprint(inferencer: ABNNInferencer) -> str:
+    """Changes with weights, members, and settings that a map depends on.
+
+    Settings are those of the config and, where they may have been changed
+    since, those of the objects. Names of files do not count, their content
+    does.
+    """
+    model = inferencer.model
+    state = {name: value for name, value in model.state_dict().items()
+             if not name.endswith('.eta')}
+    posterior = {
+        name: value for name, value in vars(model.posterior).items()
+        if not name.startswith('_') and name not in UNSEEN_OF_POSTERIOR}
+    sha = hashlib.sha256()
+    for part in (
+            _seen(bayesian_model_cfg(inferencer.cfg)),
+            _seen(inferencer.pipeline.steps), state, posterior,
+            type(model.posterior).__name__,
+            {name: layer.alpha
+             for name, layer in bayesian_layers(model).items()},
+            model.prediction, model.current_temperature(),
+            model.test_cfg):
+        _add(sha, part)
+    return sha.hexdigest()[:16]
+
+
+def _seen(cfg: Any) -> Any:
+    """A config without what no map depends on."""
+    if isinstance(cfg, Mapping):
+        return {key: _seen(value) for key, value in cfg.items()
+                if key not in UNSEEN}
+    if isinstance(cfg, (list, tuple)):
+        return [_seen(value) for value in cfg]
+    return cfg
+
+
+def _add(sha, value: Any) -> None:
+    """Feed any value, one after the other without ambiguity."""
+    if isinstance(value, Tensor):
+        sha.update(f'{value.dtype} {tuple(value.shape)}'.encode())
+        value = value.detach().cpu().contiguous().view(-1)
+        sha.update(value.view(torch.uint8).numpy())
+    elif isinstance(value, Mapping):
+        sha.update(f'dict {len(value)}'.encode())
+        for key in sorted(value, key=str):
+            _add(sha, str(key))
+            _add(sha, value[key])
+    elif isinstance(value, Iterable) and not isinstance(value, str):
+        items = list(value)
+        sha.update(f'list {len(items)}'.encode())
+        for item in items:
+            _add(sha, item)
+    elif isinstance(value, (str, Path)) and _is_file(value):
+        sha.update(_content(value))
+    elif isinstance(value, (str, int, float, type(None))):
+        sha.update(json.dumps(value).encode())
+    else:
+        # Classes in a config; other objects by what they are.
+        sha.update(getattr(value, '__name__', type(value).__name__).encode())
+
+
+def _is_file(text) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _content(path) -> bytes:
+    sha = hashlib.sha256()
+    with open(path, 'rb') as file:
+        while part := file.read(2**20):
+            sha.update(part)
+    return sha.digest()

@@ -1,0 +1,188 @@
+"""What an output folder holds: maps of which model, and of which images."""
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any, Optional
+
+from mmengine.dist import barrier
+
+from abnn_mmseg.export.formats import build_writers
+from abnn_mmseg.export.writers import Writer, WriterSettings
+from abnn_mmseg.export.writers.settings import slug
+from abnn_mmseg.utils.files import (
+    append_line,
+    atomic_write,
+    read_lines,
+    sweep,
+)
+
+# Settings that files depend on; the page and its title are always made anew.
+SETTINGS = ('scores', 'classes', 'palette', 'scale', 'threshold', 'dtype',
+            'colormap', 'opacity', 'method', 'dataset', 'max_side')
+Stamp = Optional[list]
+
+
+class Record:
+    """Decides which images are done, and that a folder has one model only.
+
+    ``export.json`` holds the fingerprint of the model and the settings of
+    the files. An image is one line in ``export.rank<N>.jsonl``, appended
+    when all its files are written: its name, the size and time of its input,
+    and the formats. A folder of HDF5 files alone may hold several methods
+    and datasets, as the benchmark wants it; each has a record of its own.
+
+    Args:
+        settings (WriterSettings): Of the files to write.
+        formats (Sequence[str]): Names of their formats.
+        model (str): Fingerprint of the model.
+        tiles (bool): Whether images are predicted tile by tile.
+        probability (bool): Whether archives hold the probability.
+
+    Raises:
+        FileExistsError: If the folder was written otherwise.
+    """
+
+    def __init__(self, settings: WriterSettings, formats: Sequence[str],
+                 model: str, tiles: bool, probability: bool) -> None:
+        self.settings = settings
+        self.formats = list(dict.fromkeys(formats))
+        self.folder = Path(settings.folder)
+        self._name = 'export'
+        if self.formats == ['hdf5']:
+            self._name += f'-{slug(settings.method)}-{slug(settings.dataset)}'
+        self._path = self.folder / f'{self._name}.json'
+        chosen = {name: getattr(settings, name) for name in SETTINGS}
+        # As it will be read: no tuples, no NumPy numbers.
+        self._content = json.loads(json.dumps(
+            dict(model=model, tiles=tiles, probability=probability,
+                 settings=chosen), default=_plain))
+        self._stored = self._read()
+        if self._stored not in (None, self._content) and (
+                not settings.overwrite):
+            raise FileExistsError(
+                f'{str(self.folder)!r} holds files of another model or other '
+                f'settings ({self._differences()}); add --overwrite to '
+                'replace them, or choose another folder.')
+        self._resumes = settings.resume and self._stored is not None
+        self._done = self._read_journals() if self._resumes else {}
+        self._stamps: dict[str, Stamp] = {}
+        self._lock = Lock()
+
+    def open_writers(self) -> list[Writer]:
+        """Make the folder that of this model, and the writers for it.
+
+        With ``overwrite``, the files of an earlier run go, all of them.
+        """
+        settings = dict(vars(self.settings))
+        # Of what is not on record, nobody knows which model wrote it.
+        settings['resume'] = self._resumes
+        writers = build_writers(
+            self.formats, settings.pop('folder'), settings.pop('scores'),
+            self._content['tiles'], **settings)
+        self._start()
+        return [*writers, RecordWriter(self)]
+
+    def _start(self) -> None:
+        # All processes have looked at the folder before one changes it.
+        barrier()
+        if self.settings.rank == 0:
+            if self.settings.overwrite:
+                self._clear()
+            if self._stored is None or self.settings.overwrite:
+                atomic_write(self._path, json.dumps(self._content, indent=2))
+        sweep(self.folder)
+        barrier()
+
+    def is_done(self, name: str, files: Sequence[Path]) -> bool:
+        """Whether all formats of an image were made of these files.
+
+        Asked before an image is loaded, so that one that changes meanwhile
+        is not taken for done later.
+        """
+        self._stamps[name] = stamp = stamp_of(files)
+        known = self._done.get(name, {})
+        return self._resumes and all(
+            form in known and known[form] == stamp for form in self.formats)
+
+    def note(self, name: str) -> None:
+        """Note that all files of an image are written."""
+        line = json.dumps(dict(
+            image=name, input=self._stamps.pop(name, None),
+            formats=self.formats, time=time.time()))
+        with self._lock:
+            append_line(self.folder / (
+                f'{self._name}.rank{self.settings.rank}.jsonl'), line)
+
+    def _read(self) -> Optional[dict]:
+        try:
+            return json.loads(self._path.read_text(encoding='utf-8'))
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise ValueError(f'{self._path} is damaged ({error}); remove it '
+                             'to export to another folder.') from error
+
+    def _journals(self) -> list[Path]:
+        return sorted(self.folder.glob(f'{self._name}.rank*.jsonl'))
+
+    def _read_journals(self) -> dict[str, dict[str, Stamp]]:
+        """The input of every image, by name and format."""
+        done: dict[str, dict[str, Stamp]] = {}
+        for line in read_lines(self._journals()):
+            for form in line['formats']:
+                done.setdefault(line['image'], {})[form] = line['input']
+        return done
+
+    def _differences(self) -> str:
+        """The names of what is not as it was."""
+        assert self._stored is not None
+        old, new = ({**content, **content.get('settings', {})}
+                    for content in (self._stored, self._content))
+        names = sorted(name for name in {*old, *new} - {'settings'}
+                       if old.get(name) != new.get(name))
+        return ', '.join(names)
+
+    def _clear(self) -> None:
+        """Remove all files that earlier runs wrote, and their lines."""
+        done = self._read_journals()
+        if self._stored is not None:
+            formats = {form for known in done.values() for form in known}
+            old = dict(self._stored['settings'], resume=True)
+            scores = old.pop('scores')
+            for form in sorted(formats):
+                [writer] = build_writers(
+                    [form], self.folder, scores, self._stored['tiles'],
+                    **old)
+                writer.clear([name for name in done if form in done[name]])
+        for journal in self._journals():
+            journal.unlink()
+
+
+class RecordWriter(Writer):
+    """The last of the writers: notes that the others are done."""
+
+    def __init__(self, record: Record) -> None:
+        super().__init__(record.settings)
+        self.record = record
+
+    def paths(self, name):
+        return []
+
+    def write(self, result):
+        self.record.note(result.name)
+
+
+def stamp_of(paths: Sequence[Path]) -> Stamp:
+    """Size and time of files; None if there is a file that has none."""
+    try:
+        stats = [os.stat(path) for path in paths]
+    except OSError:
+        return None
+    return [[stat.st_size, stat.st_mtime_ns] for stat in stats]
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, 'tolist') else str(value)

@@ -1,0 +1,284 @@
+"""Images larger than memory: predict tile by tile, write maps in place.
+
+A tile is predicted from all sliding windows that touch it, so every pixel
+gets the mean of the windows that ordinary slide inference gives it. Windows
+across the border of two tiles are computed for both: with windows of size c
+and tiles of size t that costs about ``(1 + c / t) ** 2`` times the work.
+"""
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Callable, NamedTuple, Optional
+
+import numpy as np
+from mmseg.structures import SegDataSample
+from torch import Tensor
+
+from abnn_mmseg.export.inferencer import ABNNInferencer
+from abnn_mmseg.export.inputs import Frame
+from abnn_mmseg.export.pipeline import (
+    Loaded,
+    Pipeline,
+    every_nth,
+    open_npy,
+    to_rgb,
+)
+from abnn_mmseg.export.result import MapResult
+from abnn_mmseg.export.writers import NpyTiles, Writer
+from abnn_mmseg.export.writers.tiles import Planes, TileFile
+from abnn_mmseg.models.segmentor import BayesianSegmentor
+from abnn_mmseg.models.windows import window_slices
+
+PREDICTION = 'prediction'
+PREVIEW_SIDE = 2048
+
+
+class Tile(NamedTuple):
+    """Rows and columns of a tile, and of all windows that touch it."""
+    rows: slice
+    columns: slice
+    seen_rows: slice
+    seen_columns: slice
+
+
+class TiledInferencer(ABNNInferencer):
+    """An inferencer that predicts one tile of an image after the other.
+
+    Memory is that of a tile, whatever the size of the image and the number
+    of draws; only a compressed image is decoded as a whole (a ``.npy`` of
+    ``[H, W, C]`` is not). Images keep their size: no ``Resize`` of the test
+    pipeline is applied. Results hold every n-th pixel, at most 2048 a side.
+
+    Args:
+        inferencer (ABNNInferencer): Its config must test with windows. It is
+            not changed.
+        tile (int): Height and width of a tile.
+    """
+
+    def __init__(self, inferencer: ABNNInferencer, tile: int) -> None:
+        _check(inferencer.model, tile)
+        vars(self).update(vars(inferencer))
+        self.model = _one_network_a_pass(inferencer.model)
+        self.pipeline = Pipeline(inferencer.pipeline.steps,
+                                 inferencer.pipeline.channels, PREVIEW_SIDE)
+        self.tile = tile
+        self.files: Optional[NpyTiles] = None
+        self.show: Callable[[float], None] = lambda part: None
+
+    def write_to(self, writers: Sequence[Writer],
+                 show: Callable[[float], None]) -> None:
+        """Write maps at full size as they are made.
+
+        Args:
+            writers (Sequence[Writer]): A :class:`NpyTiles`, if there is one,
+                gets each tile.
+            show (Callable): Told which part of an image is done.
+        """
+        self.files = next(
+            (w for w in writers if isinstance(w, NpyTiles)), None)
+        self.show = show
+
+    def load(self, frame: Frame) -> Loaded:
+        """The image without resizing; a ``.npy`` is only opened."""
+        if isinstance(frame.image, np.ndarray) or (
+                Path(frame.image).suffix != '.npy'):
+            return super().load(frame)
+        pixels = _Mapped(frame, self.pipeline)
+        return Loaded(frame.name, dict(inputs=pixels), pixels.picture())
+
+    def results(self,
+                jobs: Iterable[Callable[[], Loaded]],
+                batch_size: int = 1,
+                probability: bool = False) -> Iterator[MapResult]:
+        """Results of images, one at a time; ``batch_size`` counts tiles."""
+        for job in jobs:
+            yield self._result(job(), batch_size, probability)
+
+    def _result(self, loaded: Loaded, batch_size: int,
+                probability: bool) -> MapResult:
+        """Write the maps of an image; return every n-th pixel of them."""
+        size = _size_of(loaded)
+        test_cfg = self.model.test_cfg
+        tiles = make_tiles(size, self.tile, test_cfg.crop_size,
+                           test_cfg.stride)
+        parts = super().results(
+            (partial(_part, loaded, tile) for tile in tiles), batch_size,
+            probability)
+        preview = _Preview(size)
+        with self._open_files(loaded.name, size) as files:
+            for number, (tile, part) in enumerate(zip(tiles, parts), 1):
+                planes = {**part.maps, PREDICTION: part.prediction}
+                for name, file in files.items():
+                    file.put(tile.rows, tile.columns, planes[name])
+                if part.probability is not None:
+                    planes['probability'] = part.probability.transpose(1, 2, 0)
+                preview.put(tile, planes)
+                self.show(number / len(tiles))
+        result = preview.result(loaded)
+        result.thresholds = self.thresholds
+        return result
+
+    @contextmanager
+    def _open_files(self, name: str, size: tuple) -> Iterator[
+            dict[str, TileFile]]:
+        if self.files is None:
+            yield {}
+            return
+        dtypes: Planes = {score: self.files.settings.dtype
+                          for score in self.scores}
+        dtypes[PREDICTION] = np.min_scalar_type(self.model.num_classes)
+        with ExitStack() as stack:
+            yield self.files.open(stack, name, size, dtypes)
+
+
+class _Mapped:
+    """What the network gets of a ``.npy``, a region at a time."""
+
+    def __init__(self, frame: Frame, pipeline: Pipeline) -> None:
+        self._name, self._path = frame
+        self._pipeline = pipeline
+        pixels = open_npy(self._path)
+        pipeline.check_channels(frame.name, pixels.shape, pixels.dtype)
+        self.shape = (pixels.shape[2], *pixels.shape[:2])
+
+    def picture(self) -> np.ndarray:
+        """RGB of every n-th pixel."""
+        return to_rgb(np.array(
+            every_nth(open_npy(self._path), self._pipeline.side)))
+
+    def __getitem__(self, region: tuple) -> Tensor:
+        # Opened for one tile, and copied: what is mapped counts as memory.
+        pixels = np.array(open_npy(self._path)[region[1:]])
+        loaded = self._pipeline.load_array(self._name, pixels)
+        _size_of(loaded)
+        return loaded.data['inputs']
+
+
+def _size_of(loaded: Loaded) -> tuple[int, int]:
+    """Height and width; refuse a pipeline that changes them."""
+    size = tuple(loaded.data['inputs'].shape[1:])
+    sample = loaded.data.get('data_samples')
+    if sample is not None and tuple(sample.ori_shape[:2]) != size:
+        raise ValueError(
+            f'the test pipeline turns {loaded.name!r} of '
+            f'{list(sample.ori_shape[:2])} into {list(size)}, but tiles need '
+            'images of their own size; remove the step that does (other than '
+            'Resize, which is left out) from the pipeline.')
+    return size
+
+
+def _part(loaded: Loaded, tile: Tile) -> Loaded:
+    """A tile, as if what lies around it were padding."""
+    seen = loaded.data['inputs'][:, tile.seen_rows, tile.seen_columns]
+    shape = tuple(seen.shape[1:])
+    sample = SegDataSample(metainfo=dict(
+        img_path=loaded.name,
+        ori_shape=_shape(tile.rows, tile.columns),
+        img_shape=shape,
+        pad_shape=shape,
+        padding_size=(
+            tile.columns.start - tile.seen_columns.start,
+            tile.seen_columns.stop - tile.columns.stop,
+            tile.rows.start - tile.seen_rows.start,
+            tile.seen_rows.stop - tile.rows.stop)))
+    return Loaded(loaded.name, dict(inputs=seen, data_samples=sample), None)
+
+
+class _Preview:
+    """Every n-th pixel of the maps of an image."""
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        self.step = -(-max(size) // PREVIEW_SIDE)
+        self.size = tuple(-(-side // self.step) for side in size)
+        self.planes: dict[str, np.ndarray] = {}
+
+    def put(self, tile: Tile, planes: dict[str, np.ndarray]) -> None:
+        """Take what a tile, ``[H, W, ...]`` a plane, has of them."""
+        own, target = zip(*(
+            (slice(-span.start % self.step, None, self.step),
+             slice(-(-span.start // self.step), -(-span.stop // self.step)))
+            for span in (tile.rows, tile.columns)))
+        for name, values in planes.items():
+            if name not in self.planes:
+                self.planes[name] = np.empty(
+                    self.size + values.shape[2:], values.dtype)
+            self.planes[name][target] = values[own]
+
+    def result(self, loaded: Loaded) -> MapResult:
+        """Beside the picture and, if there is one, the ground truth."""
+        maps = dict(self.planes)
+        probability = maps.pop('probability', None)
+        sample = loaded.data.get('data_samples')
+
+        def known(field: str) -> Optional[np.ndarray]:
+            if sample is None or field not in sample:
+                return None
+            return every_nth(sample.get(field).data[0].numpy(), PREVIEW_SIDE)
+
+        return MapResult(
+            loaded.name, maps.pop(PREDICTION), maps, image=loaded.image,
+            ground_truth=known('gt_sem_seg'), anomaly=known('gt_anomaly'),
+            probability=(None if probability is None else
+                         probability.transpose(2, 0, 1)))
+
+
+def make_tiles(size: tuple[int, int], side: int, crop: tuple[int, int],
+               stride: tuple[int, int]) -> list[Tile]:
+    """Tiles of an image, row by row."""
+    rows, columns = (
+        _spans(*arguments)
+        for arguments in zip(size, (side, side), crop, stride))
+    return [Tile(row, column, seen_row, seen_column)
+            for row, seen_row in rows for column, seen_column in columns]
+
+
+def _spans(size: int, side: int, crop: int,
+           stride: int) -> list[tuple[slice, slice]]:
+    """Stretches of one axis, and what the windows that touch them see.
+
+    All windows but the last start at multiples of the stride, so those of a
+    stretch lie in what it sees as the windows of an image of that size would.
+    """
+    windows = window_slices(size, crop, stride)
+    spans = []
+    for start in range(0, size, side):
+        stop = min(start + side, size)
+        touching = [w for w in windows if w.start < stop and w.stop > start]
+        spans.append((slice(start, stop),
+                      slice(touching[0].start, touching[-1].stop)))
+    return spans
+
+
+def _shape(rows: slice, columns: slice) -> tuple[int, int]:
+    return rows.stop - rows.start, columns.stop - columns.start
+
+
+def _check(model: BayesianSegmentor, tile: int) -> None:
+    """Refuse what cannot go by tiles."""
+    if tile < 1:
+        raise ValueError(f'tile={tile} must be at least 1 pixel.')
+    if (model.test_cfg or {}).get('mode', 'whole') != 'slide':
+        raise ValueError(
+            "large images are predicted window by window; write test_cfg="
+            "dict(mode='slide', crop_size=(768, 768), stride=(512, 512)) in "
+            'the model of the config.')
+    if getattr(model.data_preprocessor, 'test_cfg', None):
+        raise ValueError('data_preprocessor.test_cfg pads images, which '
+                         'tiles do not need; remove it.')
+
+
+def _one_network_a_pass(model: BayesianSegmentor) -> BayesianSegmentor:
+    """The same model, which keeps the logits of one network at a time.
+
+    Every network in a pass has the logits of a whole tile. The copy shares
+    all modules, so that the model itself stays as it is, for other threads
+    as well; a number that the user chose is kept.
+    """
+    if model.posterior.draws_per_pass is not None:
+        return model
+    model = copy.copy(model)
+    model.posterior = copy.copy(model.posterior)
+    model.posterior.draws_per_pass = 1
+    return model

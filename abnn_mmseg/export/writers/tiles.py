@@ -1,0 +1,94 @@
+"""Maps of large images as npy, written tile by tile."""
+import errno
+import os
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from abnn_mmseg.export.writers.arrays import NpyWriter
+from abnn_mmseg.utils.files import atomic_path
+
+Planes = dict[str, DTypeLike]
+
+
+class NpyTiles(NpyWriter):
+    """``npy/<map>/<name>.npy`` and ``npy/prediction/<name>.npy``.
+
+    Whoever predicts the tiles writes them into what :meth:`open` gives.
+    """
+
+    def paths(self, name):
+        return [*super().paths(name), self.path(name, 'prediction')]
+
+    def open(self, stack: ExitStack, name: str, size: tuple[int, int],
+             dtypes: Planes) -> dict[str, 'TileFile']:
+        """The files of one image, which appear when the stack closes."""
+        self.refuse_existing(name)
+        paths = {plane: stack.enter_context(
+            atomic_path(self.path(name, plane))) for plane in dtypes}
+        return {plane: stack.enter_context(
+            TileFile(path, dtypes[plane], size))
+            for plane, path in paths.items()}
+
+    def write(self, result):
+        """Nothing: the tiles were written when they were predicted."""
+
+
+class TileFile:
+    """An array in a file that takes its regions in any order.
+
+    Its space is reserved first, so that a full disk is an error before
+    anything is computed. Regions go through ordinary writes: in a mapped
+    file a full disk would kill the process.
+    """
+
+    def __init__(self, path: Path, dtype: DTypeLike,
+                 size: tuple[int, int]) -> None:
+        self._path = path
+        self._dtype = np.dtype(dtype)
+        self._size = size
+
+    def __enter__(self) -> 'TileFile':
+        with ExitStack() as stack:
+            self._file = stack.enter_context(
+                open(self._path, 'wb', buffering=0))
+            header = dict(descr=np.lib.format.dtype_to_descr(self._dtype),
+                          fortran_order=False, shape=self._size)
+            np.lib.format.write_array_header_1_0(self._file, header)
+            self._start = self._file.tell()
+            height, width = self._size
+            self._reserve(height * width * self._dtype.itemsize)
+            stack.pop_all()
+        return self
+
+    def __exit__(self, *error) -> None:
+        self._file.close()
+
+    def _reserve(self, count: int) -> None:
+        if not hasattr(os, 'posix_fallocate'):
+            self._file.truncate(self._start + count)
+            return
+        try:
+            os.posix_fallocate(self._file.fileno(), self._start, count)
+        except OSError as error:
+            # Not every file system can; the writes say if it is full.
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                raise
+            self._file.truncate(self._start + count)
+
+    def put(self, rows: slice, columns: slice, values: np.ndarray) -> None:
+        """Write a region."""
+        values = np.ascontiguousarray(values, self._dtype)
+        for row, line in zip(range(rows.start, rows.stop), values):
+            first = row * self._size[1] + columns.start
+            self._file.seek(self._start + first * self._dtype.itemsize)
+            _write_all(self._file, line)
+
+
+def _write_all(file, line: np.ndarray) -> None:
+    """A file without a buffer may take a part only."""
+    data = memoryview(line).cast('B')
+    while data:
+        data = data[file.write(data):]

@@ -1,0 +1,162 @@
+"""A folder has the maps of one model, of the images as they are now."""
+import json
+import os
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from sketches import abnn_config, config
+
+from abnn_mmseg.export import ABNNInferencer, export_maps
+from abnn_mmseg.export.fingerprint import model_fingerprint
+from abnn_mmseg.utils.files import HOST
+
+FORMATS = ['npy', 'csv', 'gallery']
+NO_PROCESS = 2**22 + 1
+
+
+@pytest.fixture(scope='module')
+def abnn(sketch, base, tmp_path_factory):
+    cfg = abnn_config(sketch, tmp_path_factory.mktemp('work'), base)
+    return ABNNInferencer(cfg, str(base), device='cpu',
+                          scores=['entropy', 'mutual_information'])
+
+
+@pytest.fixture(scope='module')
+def plain(sketch, base, tmp_path_factory):
+    cfg = config(sketch, tmp_path_factory.mktemp('work'))
+    return ABNNInferencer(cfg, str(base), device='cpu',
+                          scores=['entropy', 'mutual_information'])
+
+
+@pytest.fixture
+def images(tmp_path):
+    (tmp_path / 'images').mkdir()
+    for number in range(3):
+        write(tmp_path / 'images' / f'{number}.png', number)
+    return tmp_path / 'images'
+
+
+def write(path, seed):
+    pixels = np.random.default_rng(seed).integers(0, 255, (32, 48, 3))
+    cv2.imwrite(str(path), pixels.astype(np.uint8))
+
+
+def shown(folder):
+    page = (folder / 'gallery/index.html').read_text()
+    data = page.split('id="data"')[1].split('>', 1)[1].split('</script>')[0]
+    return [image['name'] for image in json.loads(data)['images']]
+
+
+def ranked(folder):
+    lines = (folder / 'csv/entropy.csv').read_text().splitlines()[1:]
+    return sorted(line.split(',')[1] for line in lines)
+
+
+def test_another_model_is_refused(abnn, plain, images, tmp_path):
+    export_maps(abnn, images, tmp_path / 'out', FORMATS, limit=2)
+    for resume in (True, False):
+        with pytest.raises(FileExistsError,
+                           match=r'another model .*\(model\).*--overwrite'):
+            export_maps(plain, images, tmp_path / 'out', FORMATS,
+                        resume=resume)
+    assert export_maps(abnn, images, tmp_path / 'out', FORMATS,
+                       resume=True) == (1, 2)
+    assert shown(tmp_path / 'out') == ranked(tmp_path / 'out') == [
+        '0', '1', '2']
+
+
+def test_other_settings_are_refused_by_name(abnn, images, tmp_path):
+    export_maps(abnn, images, tmp_path / 'out')
+    with pytest.raises(FileExistsError, match=r'\(dtype, threshold\)'):
+        export_maps(abnn, images, tmp_path / 'out', dtype='float16',
+                    threshold=0.5, resume=True)
+
+
+def test_overwrite_leaves_nothing_of_the_other_model(abnn, plain, images,
+                                                     tmp_path):
+    export_maps(abnn, images, tmp_path / 'out', FORMATS)
+    (tmp_path / 'out' / 'notes.txt').write_text('of the user')
+    export_maps(plain, images, tmp_path / 'out', ['npy', 'gallery'], limit=1,
+                overwrite=True)
+    assert shown(tmp_path / 'out') == ['0']
+    left = sorted(path.relative_to(tmp_path / 'out').as_posix()
+                  for path in (tmp_path / 'out').rglob('*')
+                  if path.is_file() and 'gallery' not in path.parts)
+    assert left == ['export.json', 'export.rank0.jsonl', 'notes.txt',
+                    'npy/entropy/0.npy', 'npy/mutual_information/0.npy']
+    assert not np.load(
+        tmp_path / 'out/npy/mutual_information/0.npy').any()
+    assert [path.name for path in (
+        tmp_path / 'out/gallery').rglob('*.js')] == ['0.js']
+
+
+def test_an_image_that_changed_is_made_again(abnn, images, tmp_path):
+    export_maps(abnn, images, tmp_path / 'out', FORMATS)
+    before = np.load(tmp_path / 'out/npy/entropy/1.npy')
+    write(images / '1.png', 9)
+    os.utime(images / '1.png', ns=(0, 1))
+    # Another format first: that of the others is still of the old image.
+    assert export_maps(abnn, images, tmp_path / 'out', ['npy'],
+                       resume=True) == (1, 2)
+    assert (np.load(tmp_path / 'out/npy/entropy/1.npy') != before).any()
+    assert export_maps(abnn, images, tmp_path / 'out', FORMATS,
+                       resume=True) == (1, 2)
+    export_maps(abnn, images, tmp_path / 'fresh', FORMATS)
+    for name in ('csv/entropy.csv', 'gallery/data/1.js'):
+        assert (tmp_path / 'out' / name).read_bytes() == (
+            tmp_path / 'fresh' / name).read_bytes()
+
+
+def test_a_file_that_was_removed_is_made_again(abnn, images, tmp_path):
+    export_maps(abnn, images, tmp_path / 'out')
+    (tmp_path / 'out/npy/entropy/1.npy').unlink()
+    assert export_maps(
+        abnn, images, tmp_path / 'out', resume=True) == (1, 2)
+
+
+def test_files_that_are_not_on_record_are_not_trusted(abnn, images,
+                                                      tmp_path):
+    path = tmp_path / 'out/npy/entropy/0.npy'
+    path.parent.mkdir(parents=True)
+    np.save(path, np.zeros(3))
+    with pytest.raises(FileExistsError, match='0.npy.*exists'):
+        export_maps(abnn, images, tmp_path / 'out', resume=True)
+
+
+def test_methods_of_a_benchmark_share_a_folder(abnn, plain, images,
+                                               tmp_path):
+    pytest.importorskip('h5py')
+    for model, method in [(abnn, 'ABNN'), (plain, 'base')]:
+        assert export_maps(model, images, tmp_path / 'out', ['hdf5'],
+                           method=method) == (3, 0)
+    assert export_maps(abnn, images, tmp_path / 'out', ['hdf5'],
+                       method='ABNN', resume=True) == (0, 3)
+
+
+def test_leftovers_of_dead_processes_go(abnn, images, tmp_path):
+    left = tmp_path / 'out/npy' / f'.{HOST}-{NO_PROCESS}-abcd.tmp-x.npy'
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b'half')
+    export_maps(abnn, images, tmp_path / 'out')
+    assert not left.exists()
+
+
+def test_the_fingerprint_is_that_of_weights_and_settings(sketch, base,
+                                                         tmp_path):
+    def make():
+        return ABNNInferencer(
+            abnn_config(sketch, tmp_path, base), str(base), device='cpu')
+
+    first, inferencer = model_fingerprint(make()), make()
+    assert model_fingerprint(inferencer) == first
+    posterior = inferencer.model.posterior
+    posterior.draws_per_pass = 1
+    assert model_fingerprint(inferencer) == first
+    posterior.seed = 7
+    second = model_fingerprint(inferencer)
+    inferencer.model.backbone.conv1.weight.data[0] += 1
+    third = model_fingerprint(inferencer)
+    posterior.set_members([{'backbone.bn1.bias': torch.ones(8)}])
+    assert len({first, second, third, model_fingerprint(inferencer)}) == 4
