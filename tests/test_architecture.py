@@ -9,7 +9,7 @@ ROOT = Path(abnn_mmseg.__file__).parent
 # From the lowest layer to the highest.
 LAYERS = ('compat', 'utils', 'uncertainty', 'models', 'datasets',
           'evaluation', 'members', 'engine', 'export', 'deploy',
-          'comparison', 'cli')
+          'comparison', 'cli', '__main__')
 
 
 def modules() -> dict:

@@ -1,7 +1,7 @@
 """Images through the config's own loading and test transforms."""
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from mmcv.transforms import LoadAnnotations, LoadImageFromFile
@@ -81,7 +81,7 @@ class Pipeline:
                 "range of the config's loader (uint8 in BGR order for "
                 'colour images).')
 
-    def _run(self, steps: Sequence, name: str, results: dict) -> Loaded:
+    def _run(self, steps: Sequence, name: str, results: Any) -> Loaded:
         path = results.get('img_path') or name
         picture = None
         for step in steps:

@@ -137,7 +137,7 @@ class _Mapped:
     """What the network gets of a ``.npy``, a region at a time."""
 
     def __init__(self, frame: Frame, pipeline: Pipeline) -> None:
-        self._name, self._path = frame
+        self._name, self._path = frame.name, Path(str(frame.image))
         self._pipeline = pipeline
         pixels = open_npy(self._path)
         pipeline.check_channels(frame.name, pixels.shape, pixels.dtype)

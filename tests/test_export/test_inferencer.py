@@ -97,7 +97,7 @@ def test_probability_of_a_binary_model(make):
     model = toys.build(cfg)
     with torch.no_grad():
         [sample] = model.predict(torch.randn(1, 3, 32, 48))
-    foreground = sample.seg_logits.data[0].numpy()
+    foreground = sample.seg_logits.data[1].exp().numpy()
     result = to_result(Loaded('a', {}, None), sample, probability=True)
     np.testing.assert_allclose(result.probability, [1 - foreground,
                                                     foreground], atol=1e-6)

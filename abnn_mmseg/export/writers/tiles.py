@@ -89,6 +89,6 @@ class TileFile:
 
 def _write_all(file, line: np.ndarray) -> None:
     """A file without a buffer may take a part only."""
-    data = memoryview(line).cast('B')
+    data = memoryview(line.data).cast('B')
     while data:
         data = data[file.write(data):]
