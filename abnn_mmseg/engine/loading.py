@@ -10,8 +10,14 @@ from mmengine.device import get_device
 from mmengine.registry import init_default_scope
 from mmseg.registry import MODELS
 
-from abnn_mmseg.members.files import is_member_file, load_base, load_members
+from abnn_mmseg.members.files import (
+    check_distinct,
+    is_member_file,
+    load_base,
+    load_members,
+)
 from abnn_mmseg.models.bnl import bayesian_layers
+from abnn_mmseg.models.posteriors.options import check_options
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 
 Paths = Union[str, Path, Sequence[Union[str, Path]]]
@@ -29,6 +35,7 @@ def bayesian_model_cfg(cfg: Config) -> ConfigDict:
     posterior: the same predictions, plus the maps of one network.
     """
     model = copy.deepcopy(cfg.model)
+    check_options(model.get('posterior') or {})
     if 'posterior' not in model:
         if model.type not in BAYESIAN:
             raise ValueError(
@@ -94,9 +101,10 @@ def build_segmentor(cfg: Config,
 
 
 def split_checkpoints(checkpoints: Paths) -> tuple[list, list]:
-    """Full checkpoints, and member files."""
+    """Full checkpoints, and member files; no file may be named twice."""
     if isinstance(checkpoints, (str, Path)):
         checkpoints = [checkpoints]
+    check_distinct(checkpoints)
     members = [path for path in checkpoints if is_member_file(path)]
     return [path for path in checkpoints if path not in members], members
 
@@ -115,6 +123,7 @@ def another_posterior(model: BayesianSegmentor, cfg: dict,
     own = model.posterior
     layers = bayesian_layers(model)
     alphas = {name: layer.alpha for name, layer in layers.items()}
+    check_options(cfg)
     model.posterior = MODELS.build(cfg)
     try:
         model.posterior.attach(model)
