@@ -74,3 +74,32 @@ def test_a_wrong_base_exports_nothing(members, files, base):
                      files / '1.pth', files / 'full.pth', code=1)
     assert 'belongs to another base' in output
     assert not (files / 'full.pth').exists()
+
+
+def test_a_result_does_not_replace_a_member_unasked(members, files):
+    before = (files / '1.pth').read_bytes()
+    for command in ('merge', 'average'):
+        output = members(command, files / '0.pth', files / '1.pth', code=1)
+        assert '1.pth exists' in output and '--overwrite' in output
+    assert (files / '1.pth').read_bytes() == before
+    members('merge', files / '0.pth', files / '1.pth', '--overwrite')
+    assert len(read_members(files / '1.pth')) == 1
+
+
+def test_a_member_is_not_merged_with_itself(members, files):
+    (files / 'link.pth').symlink_to(files / '0.pth')
+    (files / 'copy.pth').write_bytes((files / '0.pth').read_bytes())
+    (files / 'sub').mkdir()
+    for other, reason in (('link.pth', 'the same file'),
+                          ('sub/../0.pth', 'the same file'),
+                          ('copy.pth', 'the same member')):
+        output = members('merge', files / '0.pth', files / '1.pth',
+                         f'{files}/{other}', files / 'all.pth', code=1)
+        assert reason in output
+    assert not (files / 'all.pth').exists()
+
+
+def test_a_checkpoint_in_place_of_the_config_is_named(members, files, base):
+    output = members('verify', base, files / 'abnn.py', files / '0.pth',
+                     code=1)
+    assert 'base.pth is not a config' in output

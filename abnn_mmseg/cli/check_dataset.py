@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def show(console, report):
     """Print one dataset: its label shares, then its problems."""
     sizes = ', '.join(f'{n} of {size}' for size, n in report.sizes.items())
-    console.print(f'\n[bold]{report.loader}: {report.name}[/] '
+    console.print(f'\n[bold]{report.loader}: {escape(report.name)}[/] '
                   f'({report.protocol}), {report.images} images'
                   f'{", " if sizes else ""}{sizes}')
     if report.total:
@@ -49,7 +49,8 @@ def label_table(report):
             ('in-distribution, no class', report.known)]
     rows = [(name, pixels) for name, pixels in rows if pixels]
     for name, pixels in rows + [('OOD', report.ood), ('void', report.void)]:
-        table.add_row(name, f'{pixels:,}', f'{report.share(pixels):.3%}')
+        table.add_row(
+            escape(name), f'{pixels:,}', f'{report.share(pixels):.3%}')
     return table
 
 

@@ -2,12 +2,12 @@
 import argparse
 import os.path as osp
 
-from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 from abnn_mmseg.datasets.bdd_anomaly import HELD_OUT
 from abnn_mmseg.datasets.bdd_split import EXPECTED, split_bdd, write_lists
+from abnn_mmseg.utils.console import plain_console
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,13 +36,14 @@ def run(args: argparse.Namespace) -> None:
         progress=track)
     folder = write_lists(splits, args.data_root, held_out)
 
-    console = Console()
+    console = plain_console()
     table = Table('split', 'images', 'expected', title=folder)
     for split, stems in splits.items():
         table.add_row(split, str(len(stems)), str(EXPECTED[held_out][split]))
     console.print(table)
     counts = {split: len(stems) for split, stems in splits.items()}
     if counts != EXPECTED[held_out]:
-        console.print('[yellow]Warning: these are not the published counts. '
+        console.print('Warning: these are not the published counts. '
                       'Results on this split do not compare with papers; '
-                      'check that the download is complete.')
+                      'check that the download is complete.',
+                      style='yellow')

@@ -2,7 +2,6 @@
 import argparse
 import time
 
-from rich.console import Console
 from rich.table import Table
 
 from abnn_mmseg.datasets.muad_sketch import (
@@ -12,6 +11,7 @@ from abnn_mmseg.datasets.muad_sketch import (
     make_muad_sketch,
 )
 from abnn_mmseg.datasets.muad_sketch.ids import NAMES, VOID
+from abnn_mmseg.utils.console import plain_console
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,4 +51,5 @@ def run(args: argparse.Namespace) -> None:
         args.out, counts={split: getattr(args, split) for split in SPLITS},
         size=args.size, seed=args.seed, workers=args.workers,
         force=args.force)
-    Console().print(summary(manifest, time.perf_counter() - start, args.out))
+    plain_console().print(
+        summary(manifest, time.perf_counter() - start, args.out))

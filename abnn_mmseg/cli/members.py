@@ -1,26 +1,29 @@
 """List, merge, average, verify, calibrate, export and import members."""
 import argparse
 
-from mmengine.config import Config, DictAction
+from mmengine.config import DictAction
 
 from abnn_mmseg.engine.loading import build_segmentor
 from abnn_mmseg.members.exchange import (
     average,
     check_alike,
     export_full,
+    export_whole,
     import_full,
 )
 from abnn_mmseg.members.files import (
     check_members,
     fingerprint,
+    read_distinct,
     read_members,
     save_members,
     store,
 )
 from abnn_mmseg.members.temperature import fit_on
 from abnn_mmseg.members.thresholds import choose_thresholds
-from abnn_mmseg.utils.configs import find_config
+from abnn_mmseg.utils.arguments import config_file
 from abnn_mmseg.utils.console import print_table
+from abnn_mmseg.utils.files import check_free
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        ('average', 'One member, the mean of all.')):
         sub = command(name, text)
         sub.add_argument('files', nargs='+')
-        sub.add_argument('out')
+        _add_out(sub)
     sub = command('verify', 'Whether members fit a config and its base.')
     sub.add_argument('config')
     sub.add_argument('base')
@@ -58,21 +61,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help='share of in-distribution pixels taken for anomalies')
     target.add_argument(
         '--target-tpr', type=float, help='share of OOD pixels found')
-    sub = command('export', 'A standard mmseg checkpoint of one member.')
+    sub = command('export', 'One checkpoint with the base and all members.')
     sub.add_argument('config')
     sub.add_argument('base')
     sub.add_argument('file')
-    sub.add_argument('out')
-    sub.add_argument('--member', type=int, default=0, help='which of the file')
+    _add_out(sub)
+    sub.add_argument(
+        '--member', type=int, help='a standard mmseg checkpoint of this one, '
+        'counted from 0, for tools that know no members')
     sub = command('import', 'A member file of a full checkpoint.')
     sub.add_argument('config')
     sub.add_argument('base')
     sub.add_argument('checkpoint')
-    sub.add_argument('out')
+    _add_out(sub)
 
 
-def _config(args: argparse.Namespace) -> Config:
-    return Config.fromfile(find_config(args.config))
+def _add_out(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('out', help='file for the result')
+    parser.add_argument('--overwrite', action='store_true',
+                        help='replace it if it exists')
 
 
 def listing(files) -> list:
@@ -93,22 +100,24 @@ def plain(member: dict) -> dict:
 
 
 def run(args: argparse.Namespace) -> None:
+    if 'out' in args:
+        check_free(args.out, args.overwrite)
     if args.command == 'list':
         print_table('Members', listing(args.files))
     elif args.command in ('merge', 'average'):
-        members = read_members(args.files)
+        members = read_distinct(args.files)
         check_alike(members)
         merged = ([plain(m) for m in members]
                   if args.command == 'merge' else [average(members)])
         save_members(args.out, merged, members[0]['fingerprint'])
         print_table('Members', listing([args.out]))
     elif args.command == 'verify':
-        model = build_segmentor(_config(args), args.base)
+        model = build_segmentor(config_file(args.config), args.base)
         members = read_members(args.files)
         check_members(model, members)
         print(f'{len(members)} members fit {args.base}.')
     elif args.command in ('temperature', 'threshold'):
-        cfg = _config(args)
+        cfg = config_file(args.config)
         cfg.merge_from_dict(args.cfg_options or {})
         model = build_segmentor(cfg, [args.base, args.file])
         if args.command == 'temperature':
@@ -126,15 +135,18 @@ def run(args: argparse.Namespace) -> None:
             print_table('Thresholds, and their rates on val in %', rows)
     elif args.command == 'export':
         members = read_members(args.file)
-        if not 0 <= args.member < len(members):
+        if args.member is not None and not 0 <= args.member < len(members):
             raise ValueError(f'--member {args.member} is not in {args.file}, '
                              f'which holds {len(members)}.')
-        model = build_segmentor(_config(args), args.base)
+        model = build_segmentor(config_file(args.config), args.base)
         check_members(model, members)
-        export_full(args.base, members[args.member], args.out)
+        if args.member is None:
+            export_whole(args.base, members, args.out)
+        else:
+            export_full(args.base, members[args.member], args.out)
         print(f'Written to {args.out}')
     else:
-        model = build_segmentor(_config(args), args.base)
+        model = build_segmentor(config_file(args.config), args.base)
         member = import_full(model, args.checkpoint)
         save_members(args.out, [member], fingerprint(model))
         print_table('Members', listing([args.out]))

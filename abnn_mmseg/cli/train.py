@@ -19,6 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--resume', action='store_true', help='go on where it stopped')
     parser.add_argument(
+        '--overwrite', action='store_true', help='replace finished members')
+    parser.add_argument(
         '--amp', nargs='?', const=default_dtype(), choices=DTYPES,
         help='mixed precision training (%(const)s)')
     add_launcher(parser)
@@ -29,7 +31,7 @@ def run(args: argparse.Namespace) -> None:
     cfg.resume = args.resume or cfg.get('resume', False)
     if args.amp:
         train_with_amp(cfg, args.amp)
-    rows = train(cfg, args.members, args.member)
+    rows = train(cfg, args.members, args.member, args.overwrite)
     if rows:
         columns = [c for c in COLUMNS if c in rows[0]]
         print_table(f'Validation, all of it in {cfg.work_dir}/validation.json',

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Optional
 
 import torch
-from mmengine.config import Config
 from torch import Tensor
 
 from abnn_mmseg.engine.hooks.cost_hook import KEY as TRAINING_SECONDS
@@ -22,6 +21,7 @@ from abnn_mmseg.models.segmentor import (
     BayesianSegmentor,
     check_temperature,
 )
+from abnn_mmseg.utils.arguments import config_file
 from abnn_mmseg.utils.checkpoints import map_state_dict, read_checkpoint
 from abnn_mmseg.utils.choices import one_of
 from abnn_mmseg.utils.configs import find_config
@@ -74,7 +74,7 @@ class Method:
             check_temperature(changes.get('temperature', 1.))
         full, members = split_checkpoints(self.checkpoints)
         self.checkpoints = [*full, *members]
-        self.cfg = Config.fromfile(self.config)
+        self.cfg = config_file(self.config)
         self.cfg.merge_from_dict(self.options)
         if self.posterior is not None:
             model = self.cfg.model

@@ -2,10 +2,12 @@
 import hashlib
 import itertools
 import json
+from functools import cached_property
 from pathlib import Path
 from typing import Optional
 
 import numpy as np
+from mmengine import fileio
 from mmseg.registry import DATASETS
 
 from abnn_mmseg.comparison.evaluation import Evaluation
@@ -46,8 +48,27 @@ class Data:
             itertools.chain(check_scores(figure['score']), *measured)))
 
     def settings(self) -> dict:
+        """All of the data that decides on a row."""
         return dict(dataset=self.cfg.to_dict(), images=self.images,
+                    files=self.fingerprint,
                     metrics=[dict(metric) for metric in self.metrics])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of the content of all files that the images need.
+
+        Not of their dates: a copy of the data keeps its rows, and reading
+        files costs little beside the networks.
+        """
+        sha = hashlib.sha256()
+        backend_args = self.cfg.get('backend_args')
+        for number in self.images:
+            info = self.dataset.get_data_info(number)
+            for name in sorted(k for k in info if k.endswith('_path')):
+                if isinstance(info[name], str):
+                    content = fileio.get(info[name], backend_args)
+                    sha.update(hashlib.sha256(content).digest())
+        return sha.hexdigest()[:16]
 
 
 def rows_of(method: Method, data: Data, folder: Path,

@@ -23,7 +23,6 @@ from typing import Optional
 from mmengine.config import Config
 from mmengine.logging import MMLogger
 from mmengine.registry import init_default_scope
-from rich.console import Console
 
 from abnn_mmseg.comparison.method import Method, digest
 from abnn_mmseg.comparison.rows import Data, key_of, rows_of
@@ -107,8 +106,7 @@ class Search:
                       dict(type='DeterministicPosterior'), self.options)
         found = [self._logged(trials, base, {}, {})]
         for i, trained in enumerate(settings):
-            Console().print(f'Training {i + 1} of {len(settings)}: '
-                            f'{_short(trained)}')
+            print(f'Training {i + 1} of {len(settings)}: {_short(trained)}')
             files = [self.base, *self.members(trained)]
             for tested in tests:
                 changes = {**trained, **tested}

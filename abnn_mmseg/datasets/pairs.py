@@ -6,6 +6,8 @@ from typing import Optional
 
 from mmengine import fileio
 
+from abnn_mmseg.utils.files import files_below
+
 EXTENSIONS = ('.png', '.jpg', '.jpeg', '.webp')
 
 
@@ -51,9 +53,7 @@ def files_by_stem(folder: str,
     any_extension = not suffix.lower().endswith(EXTENSIONS)
     files: dict[str, str] = {}
     problems: list[str] = []
-    names = fileio.list_dir_or_file(
-        folder, list_dir=False, recursive=True, backend_args=backend_args)
-    for name in sorted(names):
+    for name in sorted(_names(folder, backend_args)):
         rest, extension = osp.splitext(name)
         if extension.lower() not in EXTENSIONS:
             continue
@@ -72,6 +72,16 @@ def files_by_stem(folder: str,
             problems.append(f'{files[stem]} and {path} have the same stem.')
         files.setdefault(stem, path)
     return files, problems
+
+
+def _names(folder: str, backend_args: Optional[dict]) -> list[str]:
+    """Paths below a folder, without hidden files."""
+    if backend_args is None and osp.isdir(folder):
+        # mmengine follows links in circles.
+        return [osp.relpath(path, folder) for path in files_below(folder)
+                if not path.name.startswith('.')]
+    return list(fileio.list_dir_or_file(
+        folder, list_dir=False, recursive=True, backend_args=backend_args))
 
 
 def match_pairs(images: dict[str, str],

@@ -10,8 +10,14 @@ from mmengine.device import get_device
 from mmengine.registry import init_default_scope
 from mmseg.registry import MODELS
 
-from abnn_mmseg.members.files import is_member_file, load_base, load_members
+from abnn_mmseg.members.files import (
+    check_distinct,
+    is_member_file,
+    load_base,
+    load_members,
+)
 from abnn_mmseg.models.posteriors import Posterior
+from abnn_mmseg.models.posteriors.options import check_options
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 
 Paths = Union[str, Path, Sequence[Union[str, Path]]]
@@ -29,6 +35,7 @@ def bayesian_model_cfg(cfg: Config) -> ConfigDict:
     posterior: the same predictions, plus the maps of one network.
     """
     model = copy.deepcopy(cfg.model)
+    check_options(model.get('posterior') or {})
     if 'posterior' not in model:
         if model.type not in BAYESIAN:
             raise ValueError(
@@ -96,9 +103,10 @@ def build_segmentor(cfg: Config,
 
 
 def split_checkpoints(checkpoints: Paths) -> tuple[list, list]:
-    """Full checkpoints, and member files."""
+    """Full checkpoints, and member files; no file may be named twice."""
     if isinstance(checkpoints, (str, Path)):
         checkpoints = [checkpoints]
+    check_distinct(checkpoints)
     members = [path for path in checkpoints if is_member_file(path)]
     return [path for path in checkpoints if path not in members], members
 
@@ -113,6 +121,7 @@ def build_posterior(model: BayesianSegmentor, cfg: dict,
             over those given.
         members (Sequence[str]): Member files, for posteriors that have some.
     """
+    check_options(cfg)
     posterior = MODELS.build(cfg)
     posterior.attach(model)
     named = posterior.member_files

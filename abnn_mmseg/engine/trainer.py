@@ -1,5 +1,6 @@
 """Train the M members of a config, one after the other, from one base."""
 import copy
+import json
 from pathlib import Path
 from typing import Optional
 
@@ -25,10 +26,12 @@ from abnn_mmseg.engine.runners import (
     close_log,
     last_readable,
 )
+from abnn_mmseg.engine.settings import first_difference, training_settings
 from abnn_mmseg.engine.tester import write_metrics
 from abnn_mmseg.members.files import (
     check_members,
     fingerprint,
+    is_same_state,
     load_base,
     norm_state,
     read_members,
@@ -36,19 +39,23 @@ from abnn_mmseg.members.files import (
 )
 from abnn_mmseg.models.losses import RandomPriorCrossEntropyLoss
 from abnn_mmseg.models.posteriors import DeterministicPosterior
+from abnn_mmseg.models.posteriors.options import check_options
 from abnn_mmseg.utils.checkpoints import (
     read_checkpoint,
     read_state_dict,
     safe_globals,
 )
-from abnn_mmseg.utils.files import sweep
+from abnn_mmseg.utils.files import atomic_write, sweep
 
 DEFAULT_MEMBERS = 3
+# What an unfinished member is trained with, in its folder.
+SETTINGS = 'settings.json'
 
 
 def train(cfg: Config,
           members: Optional[int] = None,
-          only: Optional[int] = None) -> list[dict]:
+          only: Optional[int] = None,
+          overwrite: bool = False) -> list[dict]:
     """Train what a config says: a base network, or members of one.
 
     Args:
@@ -56,6 +63,8 @@ def train(cfg: Config,
             the unfinished one goes on where it stopped.
         members (int, optional): Overrides ``cfg.num_members``.
         only (int, optional): Train this member alone, e.g. in a job array.
+        overwrite (bool): Replace finished members. Defaults to False, they
+            are refused unless ``cfg.resume``.
 
     Returns:
         list[dict]: Rows of the closing table, empty for a base network.
@@ -71,14 +80,14 @@ def train(cfg: Config,
                 read_checkpoint(cfg.load_from)
             AtomicRunner.from_cfg(cfg).train()
             return []
-        return MemberTrainer(cfg, members, only).run()
+        return MemberTrainer(cfg, members, only, overwrite).run()
 
 
 class MemberTrainer:
     """Builds the model once and restores its norms between members."""
 
     def __init__(self, cfg: Config, members: Optional[int],
-                 only: Optional[int]) -> None:
+                 only: Optional[int], overwrite: bool = False) -> None:
         self.cfg = cfg
         self.count = (cfg.get('num_members', DEFAULT_MEMBERS)
                       if members is None else members)
@@ -93,6 +102,11 @@ class MemberTrainer:
         self.folder = Path(cfg.work_dir)
         if cfg.get('resume'):
             sweep(self.folder)
+        elif not overwrite:
+            self._check_free()
+        # Building a model may change its config.
+        self.training = training_settings(cfg)
+        check_options(cfg.model.posterior)
         # Missing data is the more basic mistake: say it first.
         DATASETS.build(cfg.train_dataloader.dataset)
         self._check_base()
@@ -122,6 +136,16 @@ class MemberTrainer:
                 'train it with tools/train.py and its own config first, or '
                 'point load_from at yours.')
 
+    def _check_free(self) -> None:
+        """Refuse a folder whose finished members would be replaced."""
+        for path in (self.folder / 'members.pth',
+                     *map(self.path, self.numbers)):
+            if path.exists():
+                raise FileExistsError(
+                    f'{path} is finished and would be replaced; add --resume '
+                    'to keep it and train what is missing, --overwrite to '
+                    'train it again, or choose another --work-dir.')
+
     def run(self) -> list[dict]:
         if not self.cfg.get('resume'):
             self._forget()
@@ -147,7 +171,7 @@ class MemberTrainer:
             for number in self.numbers:
                 folder = self.folder / f'member_{number}'
                 for path in (self.path(number), folder / 'last_checkpoint',
-                             *folder.glob('*.pth')):
+                             folder / SETTINGS, *folder.glob('*.pth')):
                     path.unlink(missing_ok=True)
         barrier()
 
@@ -160,14 +184,21 @@ class MemberTrainer:
             return False
         [member] = read_members(self.path(number))
         check_members(self.model, [member])
-        for name, value in self._settings(number).items():
-            known = member['meta'].get(name)
-            if known != value:
-                raise ValueError(
-                    f'{self.path(number)} was trained with {name}={known!r}, '
-                    f'the config says {value!r}; remove it to train it '
-                    'again, or choose another --work-dir.')
+        meta = member['meta']
+        self._check_settings(self.path(number), number, dict(
+            meta.get('training') or {},
+            **{name: meta.get(name) for name in self._settings(number)}))
         return True
+
+    def _check_settings(self, path: Path, number: int, known: dict) -> None:
+        """Raise ValueError naming a setting that differs from the config."""
+        wanted = {**self.training, **self._settings(number)}
+        name = first_difference(known, wanted)
+        if name is not None:
+            raise ValueError(
+                f'{path} was trained with {name}={known.get(name)!r}, the '
+                f'config says {wanted.get(name)!r}; remove it to train it '
+                'again, or choose another --work-dir.')
 
     def _settings(self, number: int) -> dict:
         """What a finished member must have been trained with."""
@@ -195,7 +226,8 @@ class MemberTrainer:
         barrier()
         state, meta = self._chosen(runner)
         meta.update(
-            self._settings(number), member=number, seconds=cost.seconds)
+            self._settings(number), member=number, seconds=cost.seconds,
+            training=self.training)
         if self._validates():
             meta['metrics'] = self._score([state])
         if is_main_process():
@@ -213,6 +245,13 @@ class MemberTrainer:
         seed = self.seed + number
         folder = self.folder / f'member_{number}'
         last = last_readable(folder) if self.cfg.get('resume') else None
+        if last is not None and (folder / SETTINGS).is_file():
+            self._check_settings(
+                folder, number, json.loads((folder / SETTINGS).read_text()))
+        if is_main_process():
+            atomic_write(folder / SETTINGS, json.dumps(
+                {**self.training, **self._settings(number)}))
+        barrier()
         return build_runner(
             self.model, self.cfg, folder,
             randomness=dict(self.cfg.get('randomness') or {}, seed=seed),
@@ -306,10 +345,8 @@ def _holds(path: Path, members: list[dict]) -> bool:
     except (OSError, ValueError):
         return False
     return len(known) == len(members) and all(
-        a['fingerprint'] == b['fingerprint'] and a['state'].keys() ==
-        b['state'].keys() and all(
-            torch.equal(value, b['state'][name])
-            for name, value in a['state'].items())
+        a['fingerprint'] == b['fingerprint']
+        and is_same_state(a['state'], b['state'])
         for a, b in zip(known, members))
 
 

@@ -14,7 +14,11 @@ from abnn_mmseg.evaluation.fields import (
     check_names,
     score_map,
 )
-from abnn_mmseg.evaluation.histograms import MAX_BINS, ScoreHistogram
+from abnn_mmseg.evaluation.histograms import (
+    MAX_BINS,
+    ScoreHistogram,
+    check_max_bins,
+)
 from abnn_mmseg.evaluation.plots import save_detection
 from abnn_mmseg.evaluation.running import RunningMetric, Totals
 from abnn_mmseg.uncertainty import check_scores
@@ -25,6 +29,8 @@ PROTOCOLS = dict(
     per_image=((OOD, ), (IN_DISTRIBUTION, VOID)),
     muad=((OOD, VOID), (IN_DISTRIBUTION, )))
 NAMES = ('AUROC', 'AUPR', 'FPR95')
+# Error of AUROC, as a fraction, from which on a warning is given.
+TOLERANCE = 1e-4
 
 
 @METRICS.register_module()
@@ -46,9 +52,10 @@ class AnomalyMetric(RunningMetric):
       one kind of pixels are skipped as in the MUAD paper; the challenge
       server gives them 1 for all three values instead.
 
-    Values are within 1e-4 (as a fraction) of scikit-learn on all pixels; see
-    :mod:`abnn_mmseg.evaluation.histograms`. They are NaN, with a warning, if
-    the set has no OOD pixel.
+    Values are within 1e-4 (as a fraction) of scikit-learn on all pixels,
+    unless a warning says that ``max_bins`` is too small for the scores; see
+    :mod:`abnn_mmseg.evaluation.curves`. They are NaN, with a warning, if the
+    set has no OOD pixel, or nothing else.
 
     Args:
         scores (Sequence[str]): Uncertainty maps to evaluate.
@@ -74,7 +81,7 @@ class AnomalyMetric(RunningMetric):
             raise ValueError("scores=() evaluates nothing; write for example "
                              "scores=('entropy', ).")
         self.protocols = check_names(protocols, PROTOCOLS, 'protocol')
-        self.max_bins = max_bins
+        self.max_bins = check_max_bins(max_bins)
 
     def measure(self, sample: dict) -> tuple[dict, Totals]:
         """Values of the per-image protocols, and histograms to pool."""
@@ -108,11 +115,27 @@ class AnomalyMetric(RunningMetric):
 
         def values(protocol: str, score: str) -> Optional[list[float]]:
             if protocol == 'pooled':
-                return _values(curves[score])
-            images = [n[protocol, score] for n in results]
-            return _mean([image for image in images if image is not None])
+                found = _values(curves[score])
+            else:
+                images = [n[protocol, score] for n in results]
+                found = _mean([image for image in images if image])
+            self._check(protocol, score, found)
+            return found
 
         return self._named(values)
+
+    def _check(self, protocol: str, score: str,
+               values: Optional[list[float]]) -> None:
+        """Warn of values that are NaN or less exact than promised."""
+        if values is None:
+            where = 'the set has' if protocol == 'pooled' else 'each image has'
+            self.warn(f'{where} only one kind of pixels, OOD or '
+                      f'in-distribution: {protocol}/{score} is NaN. Does '
+                      'gt_anomaly mark the known classes with 0?')
+        elif values[-1] > TOLERANCE:
+            self.warn(f'{protocol}/{score}/AUROC may be off by '
+                      f'{100 * values[-1]:.2g} points: frequent scores share '
+                      f'a bin. Raise max_bins={self.max_bins}.')
 
     def _named(self, values) -> dict[str, float]:
         named = {}
@@ -128,10 +151,13 @@ class AnomalyMetric(RunningMetric):
 
 def _values(curve: DetectionCurve,
             nearest: bool = False) -> Optional[list[float]]:
+    """The values of ``NAMES``, and the largest possible error of AUROC."""
     if not curve.defined:
         return None
     fpr = curve.fpr_at_nearest_tpr() if nearest else curve.fpr_at_tpr()
-    return [curve.auroc(), curve.average_precision(), fpr]
+    return [
+        curve.auroc(), curve.average_precision(), fpr, curve.auroc_error()
+    ]
 
 
 def _mean(images: list[list[float]]) -> Optional[list[float]]:

@@ -18,6 +18,7 @@ from abnn_mmseg.evaluation.fields import (
 from abnn_mmseg.evaluation.histograms import (
     MAX_BINS,
     ScoreHistogram,
+    check_max_bins,
     indices_of,
 )
 from abnn_mmseg.evaluation.plots import save_reliability
@@ -72,7 +73,7 @@ class CalibrationMetric(RunningMetric):
             raise ValueError(f'num_bins={num_bins}: give at least 1')
         self.num_bins = num_bins
         self.protocols = check_names(protocols, PROTOCOLS, 'protocol')
-        self.max_bins = max_bins
+        self.max_bins = check_max_bins(max_bins)
 
     def measure(self, sample: dict) -> tuple[dict, Totals]:
         """Losses and ECE of one image, and its bins to pool."""

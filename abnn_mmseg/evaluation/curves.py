@@ -3,7 +3,9 @@
 A bin with one score is a tie, as in scikit-learn: a threshold takes all of
 it or nothing. In a bin with several scores the labels are taken as evenly
 mixed, so a threshold may fall inside it; unless it holds far more pixels than
-the bins beside it, which means that one frequent score fills it.
+the bins beside it, which means that one frequent score fills it. Two frequent
+scores in one bin cannot be told apart: :meth:`DetectionCurve.auroc_error`
+says how much that may matter.
 """
 from typing import Optional
 
@@ -28,8 +30,9 @@ class DetectionCurve:
         counts = histogram.counts.flip(0).numpy()
         self.positives = counts[:, list(positive)].sum(1)
         self.negatives = counts[:, list(negative)].sum(1)
-        several = (histogram.low != histogram.high).flip(0).numpy()
-        self.mixed = several & ~_stands_out(self.positives + self.negatives)
+        self.several = (histogram.low != histogram.high).flip(0).numpy()
+        self.mixed = self.several & ~_stands_out(
+            self.positives + self.negatives)
         self.keys = histogram.low.flip(0)
         self.tp = self.positives.cumsum()
         self.fp = self.negatives.cumsum()
@@ -52,6 +55,16 @@ class DetectionCurve:
         below = self.tp - self.positives / 2
         return float(
             (self.negatives / self.num_negatives) @ (below / self.tp[-1]))
+
+    def auroc_error(self) -> float:
+        """Largest possible error of :meth:`auroc`.
+
+        Of a positive and a negative in one bin of several scores, either may
+        score higher; :meth:`auroc` counts one half.
+        """
+        unknown = (self.negatives / self.num_negatives) * (
+            self.positives / self.num_positives)
+        return float(unknown[self.several].sum() / 2)
 
     def average_precision(self) -> float:
         """``sum_n (R_n - R_{n-1}) P_n``, as scikit-learn defines it."""
@@ -176,7 +189,8 @@ class RiskCoverage:
         c, e = np.diff(self.covered), np.diff(self.errors)
         n, before = self.covered[:-1], self.errors[:-1]
         harmonic = torch.digamma(torch.from_numpy(self.covered + 1.)).diff()
-        total = e + (before - e * n / c) * harmonic.numpy()
+        # Not e * n / c: that product of pixels overflows 64 bits.
+        total = e + (before - e * (n / c)) * harmonic.numpy()
         return float(total.sum() / self.num_pixels)
 
     def risk(self, coverage: float) -> float:

@@ -41,7 +41,7 @@ def anomaly_labels(sample: dict, scores: Tensor) -> Tensor:
     labels = _ground_truth(sample, 'gt_anomaly', 'LoadAnomalyAnnotations and '
                            'PackAnomalyInputs', scores)
     void = labels == IGNORE
-    if ((labels > OOD) & ~void).any():
+    if (((labels > OOD) | (labels < 0)) & ~void).any():
         raise ValueError(
             f'gt_anomaly of {path_of(sample)} has values other than 0 '
             '(in-distribution), 1 (OOD) and 255 (void).')
@@ -58,8 +58,15 @@ def class_logits(sample: dict) -> Tensor:
         raise ValueError(f'The prediction for {path_of(sample)} has no '
                          'seg_logits; calibration needs them.')
     logits = sample['seg_logits']['data'].float().flatten(1)
-    if logits.amax(0).isnan().any():  # NaN is the maximum of its pixel
+    top = logits.amax(0)  # NaN is the maximum of its pixel
+    if top.isnan().any():
         raise ValueError(f'seg_logits of {path_of(sample)} have NaN values')
+    if top.isinf().any():
+        # Some -inf are classes of probability 0.
+        raise ValueError(
+            f'seg_logits of {path_of(sample)} are infinite, so they have no '
+            'softmax; run the network in float32, or load weights of a '
+            'training that did not diverge.')
     if len(logits) == 1:
         eps = torch.finfo(logits.dtype).eps
         foreground = logits.clamp(eps, 1 - eps)
@@ -73,7 +80,7 @@ def class_labels(sample: dict) -> Tensor:
     num_classes = max(2, len(logits))
     labels = _ground_truth(sample, 'gt_sem_seg', 'LoadAnnotations',
                            logits).flatten().long()
-    wrong = (labels >= num_classes) & (labels != IGNORE)
+    wrong = ((labels >= num_classes) | (labels < 0)) & (labels != IGNORE)
     if wrong.any():
         raise ValueError(
             f'gt_sem_seg of {path_of(sample)} has label '

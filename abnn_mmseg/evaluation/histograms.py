@@ -23,6 +23,15 @@ EXPONENT = 1023  # exponent field of the double 1
 BLOCK = 2**16
 
 
+def check_max_bins(max_bins: int) -> int:
+    """Raise ValueError unless a histogram can have so many bins."""
+    whole = isinstance(max_bins, int) and not isinstance(max_bins, bool)
+    if not whole or max_bins < 1:
+        raise ValueError(f'max_bins={max_bins!r} is not a number of bins; '
+                         f'write an integer from 1 on, such as {MAX_BINS}.')
+    return max_bins
+
+
 class ScoreHistogram:
     """Counts of pixels by score and label, in bounded memory.
 

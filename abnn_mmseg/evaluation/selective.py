@@ -17,6 +17,7 @@ from abnn_mmseg.evaluation.fields import (
 from abnn_mmseg.evaluation.histograms import (
     MAX_BINS,
     ScoreHistogram,
+    check_max_bins,
     indices_of,
 )
 from abnn_mmseg.evaluation.plots import save_risk_coverage
@@ -59,7 +60,7 @@ class SelectiveMetric(RunningMetric):
                 raise ValueError(f'coverages: {coverage} is not in (0, 1]; '
                                  'write 0.8 for 80 %.')
         self.coverages = tuple(coverages)
-        self.max_bins = max_bins
+        self.max_bins = check_max_bins(max_bins)
 
     def measure(self, sample: dict) -> tuple[dict, Totals]:
         """Histograms of one image's scores, right and wrong apart."""

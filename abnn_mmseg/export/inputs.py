@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, Optional, Union
 import cv2
 import numpy as np
 
+from abnn_mmseg.utils.files import files_below
+
 IMAGES = {'.png', '.jpg', '.jpeg', '.webp', '.bmp', '.tif', '.tiff'}
 VIDEOS = {'.mp4', '.avi', '.mov', '.mkv', '.webm'}
 Input = Union[str, Path, np.ndarray]
@@ -46,11 +48,7 @@ class Frames:
     def _add_path(self, item: str) -> None:
         path = Path(item)
         if path.is_dir():
-            self.files += [
-                Frame(p.relative_to(path).with_suffix('').as_posix(), p)
-                for p in sorted(path.rglob('*'))
-                if p.suffix.lower() in IMAGES and p.is_file()
-            ]
+            self.files += _images_below(path, path)
         elif path.is_file() and path.suffix.lower() in VIDEOS:
             if len(self.inputs) > 1:
                 raise ValueError(f'{item} is a video; give it alone.')
@@ -63,7 +61,19 @@ class Frames:
                 raise FileNotFoundError(
                     f'{item} does not exist and matches no file; give an '
                     'image, a folder, a glob or a video.')
-            self.files += [Frame(Path(p).stem, Path(p)) for p in found]
+            self._add_matches([Path(p) for p in found])
+
+    def _add_matches(self, found: list[Path]) -> None:
+        """Add files that match a glob, and the images of its folders."""
+        files = [Frame(p.stem, p) for p in found if not p.is_dir()]
+        # '**' matches folders and their files: each image counts once.
+        known = {frame.image for frame in files}
+        for folder in filter(Path.is_dir, found):
+            for frame in _images_below(folder, folder.parent):
+                if frame.image not in known:
+                    known.add(frame.image)
+                    files.append(frame)
+        self.files += files
 
     def __len__(self) -> int:
         if self.video is not None:
@@ -90,6 +100,14 @@ class Frames:
         if not number:
             raise ValueError(f'{self.video} holds no frame that OpenCV can '
                              'decode; convert it, e.g. to H.264.')
+
+
+def _images_below(folder: Path, root: Path) -> list[Frame]:
+    """All images of a folder, named by their paths below ``root``."""
+    return [
+        Frame(path.relative_to(root).with_suffix('').as_posix(), path)
+        for path in files_below(folder) if path.suffix.lower() in IMAGES
+    ]
 
 
 def read_bgr(frame: Frame) -> np.ndarray:

@@ -8,7 +8,11 @@ from torch import Tensor, nn
 
 from abnn_mmseg.members.autoload import pack
 from abnn_mmseg.members.files import fingerprint, norm_state
-from abnn_mmseg.utils.checkpoints import read_checkpoint, read_state_dict
+from abnn_mmseg.utils.checkpoints import (
+    is_counter,
+    read_checkpoint,
+    read_state_dict,
+)
 from abnn_mmseg.utils.files import atomic_path
 
 
@@ -79,7 +83,8 @@ def import_full(model: nn.Module, path: Union[str, Path]) -> dict:
     shared = [k for k in own if k not in norms and not k.endswith('.eta')]
     other = [
         k for k in shared
-        if k not in state or not torch.equal(state[k], own[k].cpu())
+        if not is_counter(k) and (
+            k not in state or not torch.equal(state[k], own[k].cpu()))
     ]
     if other:
         raise ValueError(
@@ -87,5 +92,5 @@ def import_full(model: nn.Module, path: Union[str, Path]) -> dict:
             f' differ, first {other[0]}); give the base it was trained from.')
     known = read_checkpoint(path).get('meta') or {}
     return dict(
-        state={k: state[k] for k in norms},
+        state={k: state.get(k, v) for k, v in norms.items()},
         meta=dict(known.get('member') or {}, imported_from=Path(path).name))

@@ -20,6 +20,7 @@ from abnn_mmseg.models.posteriors import Posterior
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.checkpoints import (
     check_weights,
+    is_counter,
     is_plain_tensor,
     read_checkpoint,
     read_state_dict,
@@ -71,7 +72,8 @@ def save_members(path: Union[str, Path], members: Sequence[dict],
 def load_base(model: nn.Module, path: Union[str, Path]) -> None:
     """Load a trained network, all of it; nothing is changed on a mismatch."""
     state, own = read_state_dict(path), model.state_dict()
-    missing = [k for k in own if k not in state and not k.endswith('.eta')]
+    missing = [k for k in own if k not in state
+               and not k.endswith('.eta') and not is_counter(k)]
     other = [k for k in own if k in state and own[k].shape != state[k].shape]
     if missing or other:
         example = (f'{missing[0]} is missing' if missing else
@@ -117,6 +119,40 @@ def read_members(paths: Union[str, Path, Sequence]) -> list[dict]:
     return members
 
 
+def read_distinct(paths: Union[str, Path, Sequence]) -> list[dict]:
+    """Members of files that share none; raises ValueError if they do."""
+    paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
+    check_distinct(paths)
+    members: list[dict] = []
+    for path in paths:
+        own = read_members(path)
+        for known in members:
+            if any(is_same_state(known['state'], m['state']) for m in own):
+                raise ValueError(
+                    f'{known["path"]} and {path} hold the same member, which '
+                    'would count twice; give one of both, such as '
+                    'members.pth alone.')
+        members += own
+    return members
+
+
+def check_distinct(paths: Sequence[Union[str, Path]]) -> None:
+    """Raise ValueError if a file is named twice, in whatever spelling."""
+    seen: dict[Path, Union[str, Path]] = {}
+    for path in paths:
+        real = Path(path).resolve()
+        if real in seen:
+            raise ValueError(f'{seen[real]} and {path} are the same file, '
+                             'which would count twice; give it once.')
+        seen[real] = path
+
+
+def is_same_state(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    """Whether all tensors of two states are equal."""
+    return one.keys() == other.keys() and all(
+        torch.equal(value, other[name]) for name, value in one.items())
+
+
 def _is_whole(content: dict) -> bool:
     """Whether a file's content is what :func:`save_members` writes."""
     members = content.get('members')
@@ -141,7 +177,7 @@ def load_members(model: BayesianSegmentor,
         paths (str | Sequence[str]): Member files.
         posterior (Posterior, optional): Defaults to the segmentor's.
     """
-    members = read_members(paths)
+    members = read_distinct(paths)
     check_members(model, members)
     use_members(posterior or model.posterior, members)
 

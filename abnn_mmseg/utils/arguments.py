@@ -6,6 +6,7 @@ from mmengine.config import Config, DictAction
 
 from abnn_mmseg.utils.configs import PREFIX, find_config
 
+CONFIGS = ('.py', '.json', '.yaml', '.yml')
 LAUNCHERS = ('none', 'pytorch', 'slurm', 'mpi')
 
 
@@ -31,9 +32,19 @@ def add_launcher(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--local_rank', '--local-rank', type=int, default=0)
 
 
+def config_file(path: str) -> Config:
+    """Read a config; a checkpoint in its place gets a clear message."""
+    path = find_config(path)
+    if Path(path).suffix not in CONFIGS:
+        raise ValueError(
+            f'{path} is not a config, which ends in {", ".join(CONFIGS)}; '
+            'give the config first, then the checkpoint.')
+    return Config.fromfile(path)
+
+
 def read_config(args: argparse.Namespace) -> Config:
     """The config with options, launcher and work folder of the arguments."""
-    cfg = Config.fromfile(find_config(args.config))
+    cfg = config_file(args.config)
     cfg.merge_from_dict(args.cfg_options or {})
     if hasattr(args, 'launcher'):
         cfg.launcher = args.launcher

@@ -113,6 +113,11 @@ def is_plain_tensor(value: Any) -> bool:
             and value.device.type == 'cpu')
 
 
+def is_counter(name: str) -> bool:
+    """Whether a tensor only counts batches; old checkpoints lack it."""
+    return name.endswith('num_batches_tracked')
+
+
 def check_weights(state: Mapping[str, torch.Tensor], place: str) -> None:
     """Raise if weights are not finite, or a variance is negative.
 

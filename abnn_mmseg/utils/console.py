@@ -33,13 +33,14 @@ def print_table(title: str,
         table.add_column(column, justify='left' if i == 0 else 'right')
     for row in rows:
         table.add_row(*(_text(row.get(column)) for column in columns))
-    _console().print(table)
+    plain_console().print(table)
 
 
-def _console() -> Console:
+def plain_console() -> Console:
+    """A console that prints brackets and colons of file names as they are."""
     # A pipe has no width; a table cut to 80 columns helps nobody there.
     width = None if sys.stdout.isatty() else 220
-    return Console(width=width)
+    return Console(width=width, markup=False, emoji=False)
 
 
 def _text(value) -> str:
@@ -105,7 +106,7 @@ def progress(items: Iterable, title: str, total: int) -> Iterator:
 
 
 def _bar() -> Progress:
-    columns = (TextColumn('{task.description}'), BarColumn(),
+    columns = (TextColumn('{task.description}', markup=False), BarColumn(),
                MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=Console(stderr=True))
 

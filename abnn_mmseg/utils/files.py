@@ -9,6 +9,8 @@ from typing import Union
 from uuid import uuid4
 from zlib import crc32
 
+# Bytes that a file system gives a name.
+LONGEST = 255
 # Short, and without the dashes that a host's name may have.
 HOST = f'{crc32(socket.gethostname().encode()):08x}'
 
@@ -28,8 +30,7 @@ def atomic_path(path: Union[str, Path]) -> Iterator[Path]:
         OSError: What the system said, in a sentence that names the folder.
     """
     path = Path(path)
-    temporary = path.with_name(
-        f'.{HOST}-{os.getpid()}-{uuid4().hex[:4]}.tmp-{path.name}')
+    temporary = path.with_name(_temporary_name(path.name))
     try:
         with _explained(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,6 +41,40 @@ def atomic_path(path: Union[str, Path]) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def _temporary_name(name: str) -> str:
+    prefix = f'.{HOST}-{os.getpid()}-{uuid4().hex[:4]}.tmp-'
+    while len(os.fsencode(prefix + name)) > LONGEST:
+        name = name[1:]
+    return prefix + name
+
+
+def files_below(folder: Union[str, Path]) -> Iterator[Path]:
+    """Yield all files of a folder and its sub-folders, sorted by path.
+
+    Links to folders are followed, except those to a folder that they lie in.
+    """
+    yield from sorted(_walk(Path(folder), ()))
+
+
+def _walk(folder: Path, above: tuple[str, ...]) -> Iterator[Path]:
+    real = os.path.realpath(folder)
+    if real in above:
+        return
+    for entry in os.scandir(folder):
+        if entry.is_dir():
+            yield from _walk(folder / entry.name, (*above, real))
+        elif entry.is_file():
+            yield folder / entry.name
+
+
+def check_free(path: Union[str, Path], overwrite: bool = False) -> None:
+    """Raise FileExistsError if a result would replace a file unasked."""
+    if not overwrite and Path(path).exists():
+        raise FileExistsError(
+            f'{path} exists and would be replaced; name another file for '
+            'the result, or add --overwrite.')
 
 
 def atomic_write(path: Union[str, Path], data: Union[bytes, str]) -> None:

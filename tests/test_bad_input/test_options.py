@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from mmengine.config import Config
 from mmseg.registry import METRICS, MODELS
-from toys import bayesian_config, build
+from toys import bayesian_config, build, toy_config
+
+from abnn_mmseg.engine.loading import bayesian_model_cfg
+from abnn_mmseg.utils.arguments import config_file
 
 NAN, INF = math.nan, math.inf
 
@@ -137,3 +141,21 @@ def test_a_posterior_that_does_not_exist_is_named():
     cfg['posterior']['type'] = 'BNLPosteriour'
     with pytest.raises(KeyError, match='BNLPosteriour'):
         MODELS.build(cfg)
+
+
+@pytest.mark.parametrize('kind, option, meant', [
+    ('BNLPosterior', 'sampels', 'samples'),
+    ('EnsemblePosterior', 'checkpoint', 'checkpoints'),
+    ('DeterministicPosterior', 'view', 'views')])
+def test_a_misspelt_option_of_a_posterior_is_named(kind, option, meant):
+    cfg = Config(dict(model=toy_config(
+        type='BayesianEncoderDecoder',
+        posterior={'type': kind, option: 3})))
+    with pytest.raises(ValueError, match=f'model.posterior.{option} is not '
+                       f"an option of {kind}; did you mean '{meant}'"):
+        bayesian_model_cfg(cfg)
+
+
+def test_a_checkpoint_is_not_a_config(tmp_path):
+    with pytest.raises(ValueError, match='members.pth is not a config'):
+        config_file(str(tmp_path / 'members.pth'))

@@ -1,14 +1,16 @@
 """Checkpoints and member files that are damaged, foreign or hostile."""
+import math
 import pickle
 from pathlib import Path
 
 import pytest
 import torch
+from mmengine.config import Config
 from sketches import abnn_config, config
-from toys import bayesian_config, build
+from toys import bayesian_config, build, toy_config
 
 from abnn_mmseg.engine import train
-from abnn_mmseg.engine.loading import build_segmentor
+from abnn_mmseg.engine.loading import build_segmentor, split_checkpoints
 from abnn_mmseg.members.files import (
     FORMAT,
     VERSION,
@@ -219,3 +221,38 @@ def test_a_checkpoint_of_an_old_torch_is_read_without_being_mapped(tmp_path):
     torch.save(dict(weight=torch.ones(2)), path,
                _use_new_zipfile_serialization=False)
     assert torch.equal(map_state_dict(path)['weight'], torch.ones(2))
+
+
+def test_every_network_of_an_ensemble_must_be_finite(tmp_path, images):
+    paths = []
+    for number in range(2):
+        state = build(toy_config(), seed=number).state_dict()
+        if number:
+            state['decode_head.conv_seg.weight'][0] = math.nan
+        paths.append(tmp_path / f'{number}.pth')
+        torch.save(dict(state_dict=state), paths[-1])
+    cfg = Config(dict(model=toy_config(
+        type='BayesianEncoderDecoder',
+        posterior=dict(type='EnsemblePosterior'))))
+    model = build_segmentor(cfg, paths, 'cpu')
+    with pytest.raises(ValueError, match='1.pth holds NaN or inf'):
+        model.predict(images)
+
+
+def test_a_base_needs_no_counts_of_batches(tmp_path):
+    model = build(toy_config(), seed=1)
+    state = {name: value for name, value in model.state_dict().items()
+             if not name.endswith('num_batches_tracked')}
+    torch.save(state, tmp_path / 'old.pth')
+    other = build(toy_config(), seed=2)
+    load_base(other, tmp_path / 'old.pth')
+    for name, value in other.state_dict().items():
+        assert torch.equal(value, model.state_dict()[name]), name
+
+
+def test_no_network_counts_twice(tmp_path):
+    path = tmp_path / 'a.pth'
+    torch.save(build(toy_config()).state_dict(), path)
+    (tmp_path / 'link.pth').symlink_to(path)
+    with pytest.raises(ValueError, match='are the same file'):
+        split_checkpoints([path, tmp_path / 'link.pth'])

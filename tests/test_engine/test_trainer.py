@@ -373,3 +373,61 @@ def test_a_posterior_without_members_is_refused(sketch, base, tmp_path):
     cfg.model.posterior = dict(type='DropoutPosterior')
     with pytest.raises(ValueError, match='DropoutPosterior has no members'):
         train(cfg)
+
+
+def test_finished_members_are_not_replaced_unasked(trained, sketch, base,
+                                                   tmp_path):
+    folder, _ = trained
+    for name in ('member_0.pth', 'members.pth'):
+        shutil.copy(folder / name, tmp_path)
+        before = (tmp_path / name).read_bytes()
+        cfg = augmented(sketch, tmp_path, base)
+        with pytest.raises(FileExistsError, match=f'{name} is finished.*'
+                           '--resume.*--overwrite'):
+            train(cfg, 1)
+        assert (tmp_path / name).read_bytes() == before
+        (tmp_path / name).unlink()
+    shutil.copy(folder / 'member_0.pth', tmp_path)
+    cfg.train_cfg.max_iters = 2
+    cfg.validate_members = False
+    train(cfg, 1, overwrite=True)
+    [member] = read_members(tmp_path / 'members.pth')
+    assert member['meta']['iterations'] == 2
+
+
+@pytest.mark.parametrize('option, value', [
+    ('optim_wrapper.optimizer.lr', 0.5), ('train_cfg.max_iters', 6),
+    ('train_dataloader.batch_size', 1),
+    ('model.decode_head.dropout_ratio', 0.5)])
+def test_resume_joins_members_of_one_training_only(
+        trained, sketch, base, tmp_path, option, value):
+    folder, _ = trained
+    shutil.copy(folder / 'member_0.pth', tmp_path)
+    cfg = augmented(sketch, tmp_path, base)
+    cfg.merge_from_dict({'resume': True, option: value})
+    with pytest.raises(ValueError, match=f'trained with {option}=.* the '
+                       f'config says {value!r}'):
+        train(cfg, 2)
+
+
+def test_an_unfinished_member_goes_on_with_its_settings_only(
+        trained, sketch, base, tmp_path):
+    folder, _ = trained
+    shutil.copytree(folder / 'member_0', tmp_path / 'member_0')
+    cfg = augmented(sketch, tmp_path, base)
+    cfg.resume = True
+    cfg.optim_wrapper.optimizer.lr = 0.5
+    with pytest.raises(ValueError, match='member_0 was trained with optim_w'):
+        train(cfg, 1)
+
+
+def test_how_data_is_loaded_does_not_matter_to_resume(trained, sketch, base,
+                                                      tmp_path):
+    folder, _ = trained
+    shutil.copy(folder / 'member_0.pth', tmp_path)
+    cfg = augmented(sketch, tmp_path, base)
+    cfg.resume, cfg.validate_members = True, False
+    cfg.train_dataloader.num_workers = 3
+    cfg.model.posterior.samples = 4
+    train(cfg, 1)
+    assert len(read_members(tmp_path / 'members.pth')) == 1

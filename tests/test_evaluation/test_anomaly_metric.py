@@ -1,5 +1,6 @@
 import logging
 import math
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -9,6 +10,18 @@ from mmseg.registry import METRICS
 from sklearn import metrics as sk
 
 from abnn_mmseg.evaluation import AnomalyMetric
+
+
+@contextmanager
+def warnings_of():
+    """What is logged as a warning meanwhile."""
+    messages = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: messages.append(record.getMessage())
+    logger = MMLogger.get_current_instance()
+    logger.addHandler(handler)
+    yield messages
+    logger.removeHandler(handler)
 
 
 def scores_and_labels(sample, name='entropy'):
@@ -69,18 +82,12 @@ def test_every_score_and_protocol_has_its_key(make_sample, evaluate):
 
 
 def test_no_ood_pixel_gives_nan_and_one_warning(make_sample, evaluate):
-    records = []
-    handler = logging.Handler(logging.WARNING)
-    handler.emit = records.append
-    logger = MMLogger.get_current_instance()
-    logger.addHandler(handler)
-    metrics = evaluate(
-        AnomalyMetric(('msp', 'entropy')),
-        [make_sample(i, ood=0) for i in range(3)])
-    logger.removeHandler(handler)
+    with warnings_of() as messages:
+        metrics = evaluate(
+            AnomalyMetric(('msp', 'entropy')),
+            [make_sample(i, ood=0) for i in range(3)])
     assert all(math.isnan(value) for value in metrics.values())
-    assert len(records) == 1
-    assert 'OOD' in records[0].getMessage()
+    assert len(messages) == 1 and 'OOD' in messages[0]
 
 
 def test_a_metric_can_be_used_twice(make_sample, evaluate):
@@ -140,4 +147,42 @@ def test_labels_of_another_size_are_refused(make_sample, evaluate):
     del sample.gt_anomaly
     sample.gt_anomaly = other.gt_anomaly
     with pytest.raises(ValueError, match=r'\(8, 9\).*\(8, 8\)'):
+        evaluate(AnomalyMetric(), [sample])
+
+
+def test_only_ood_pixels_give_nan_and_a_warning(make_sample, evaluate):
+    sample = make_sample(0)
+    sample.gt_anomaly.data[:] = 1
+    with warnings_of() as messages:
+        metrics = evaluate(AnomalyMetric(protocols=['pooled']), [sample])
+    assert all(math.isnan(value) for value in metrics.values())
+    assert len(messages) == 1 and 'pooled/entropy is NaN' in messages[0]
+
+
+def test_frequent_scores_in_one_bin_give_a_warning(make_sample, evaluate):
+    sample = make_sample(0)
+    entropy = sample.uncertainty.entropy
+    entropy[:] = torch.where(sample.gt_anomaly.data == 1, .2500001, .25)
+    entropy[0, ::2] = torch.rand(12, 32)
+    with warnings_of() as messages:
+        evaluate(AnomalyMetric(protocols=['pooled'], max_bins=50), [sample])
+    assert len(messages) == 1 and 'Raise max_bins=50' in messages[0]
+    with warnings_of() as messages:
+        evaluate(AnomalyMetric(protocols=['pooled']), [sample])
+    assert not messages
+
+
+@pytest.mark.parametrize('max_bins', [0, -1, 2.5, None])
+@pytest.mark.parametrize(
+    'metric', ['AnomalyMetric', 'CalibrationMetric', 'SelectiveMetric'])
+def test_a_histogram_needs_a_bin(metric, max_bins):
+    with pytest.raises(ValueError, match='max_bins=.* integer from 1 on'):
+        METRICS.build(dict(type=metric, max_bins=max_bins))
+
+
+def test_negative_labels_are_refused(make_sample, evaluate):
+    sample = make_sample(0)
+    sample.gt_anomaly.data = sample.gt_anomaly.data.long()
+    sample.gt_anomaly.data[0, 0, 0] = -1
+    with pytest.raises(ValueError, match='other than 0'):
         evaluate(AnomalyMetric(), [sample])

@@ -152,3 +152,24 @@ def test_mistakes_are_explained(evaluate):
     prob[0, 0] = np.nan
     with pytest.raises(ValueError, match='a.png have NaN'):
         evaluate(CalibrationMetric(), [sample_of(prob, labels)])
+
+
+def test_a_negative_label_is_named(evaluate):
+    prob, labels = random_case()
+    labels[7] = -1
+    with pytest.raises(ValueError, match='has label -1, but .* must be 255'):
+        evaluate(CalibrationMetric(), [sample_of(prob, labels)])
+
+
+@pytest.mark.parametrize('value', [math.inf, -math.inf])
+def test_logits_without_a_softmax_are_refused(evaluate, value):
+    sample = sample_of(*random_case())
+    sample.seg_logits.data[:, 0, 0] = value
+    with pytest.raises(ValueError, match='a.png are infinite'):
+        evaluate(CalibrationMetric(), [sample])
+
+
+def test_a_probability_of_zero_is_an_infinite_loss(evaluate):
+    sample = sample_of([[1., .5], [0., .5]], [1, 0])
+    assert evaluate(CalibrationMetric(), [sample])[
+        'cal/pooled/NLL'] == math.inf

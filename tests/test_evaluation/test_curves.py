@@ -126,3 +126,25 @@ def test_equal_mass_bins_are_slices_of_the_sorted_pixels():
     assert bins[1] == pytest.approx(
         confidence[order].reshape(15, 100).sum(1, dtype=float))
     assert bins[2] == pytest.approx(right[order].reshape(15, 100).sum(1))
+
+
+def test_aurc_does_not_depend_on_the_number_of_pixels():
+    values = []
+    for pixels in (10**9, 2 * 10**10):
+        counts = histogram([0., 1.], [0, 1])
+        counts.counts = torch.tensor([[891, 9], [50, 50]]) * (pixels // 1000)
+        values.append(RiskCoverage(counts).aurc())
+    assert values[0] == pytest.approx(values[1], abs=1e-6)
+
+
+def test_the_error_of_auroc_covers_two_frequent_scores_in_one_bin():
+    rng = np.random.default_rng(0)
+    labels = (rng.random(50_000) < .1).astype(int)
+    frequent = np.where(labels == 1, .2500001, .25)
+    scores = np.where(rng.random(50_000) < .3, frequent, rng.random(50_000))
+    scores = scores.astype(np.float32)
+    exact = sk.roc_auc_score(labels, scores)
+    coarse = detection(scores, labels, max_bins=2**12)
+    error = abs(coarse.auroc() - exact)
+    assert .01 < error <= coarse.auroc_error() < .06
+    assert detection(scores, labels, max_bins=10**6).auroc_error() == 0

@@ -2,7 +2,7 @@
 import pytest
 
 from abnn_mmseg.models import BNLPosterior
-from abnn_mmseg.utils.console import say_errors
+from abnn_mmseg.utils.console import print_table, progress, say_errors
 
 
 def end_of(error, context=None):
@@ -41,3 +41,15 @@ def test_a_misspelt_option_is_one_sentence(capsys):
 def test_a_bug_keeps_its_traceback(error):
     with pytest.raises(error), say_errors():
         raise error
+
+
+def test_brackets_of_a_path_are_no_markup(capsys):
+    row = {'file': '/data/[bold]/:smile:/[/1]/members.pth'}
+    print_table('In run[/2]', [row])
+    output = capsys.readouterr().out
+    assert row['file'] in output and 'In run[/2]' in output
+
+
+def test_a_progress_bar_takes_any_title(capsys):
+    assert list(progress([1, 2], 'maps in run[/1]', 2)) == [1, 2]
+    assert 'maps in run[/1]' in capsys.readouterr().err

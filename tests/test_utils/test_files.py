@@ -4,6 +4,7 @@ import resource
 import pytest
 
 from abnn_mmseg.utils import append_line, atomic_path, atomic_write
+from abnn_mmseg.utils.files import files_below
 
 
 def test_a_written_file_replaces_the_old_one_and_leaves_nothing_else(tmp_path):
@@ -50,3 +51,27 @@ def test_an_appended_line_survives_a_torn_one(tmp_path):
     path.write_text('{"half": ')
     append_line(path, '{"whole": 1}')
     assert '{"whole": 1}' in path.read_text().splitlines()
+
+
+@pytest.mark.parametrize('letter', ['a', '\u00e4'])
+def test_a_name_may_be_as_long_as_the_file_system_allows(tmp_path, letter):
+    stem = letter * (250 // len(letter.encode()))
+    path = tmp_path / f'{stem}.png'
+    with atomic_path(path) as temporary:
+        assert temporary.suffix == '.png'
+        temporary.write_text('whole')
+    assert path.read_text() == 'whole'
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_links_to_folders_are_followed_but_not_in_circles(tmp_path):
+    (tmp_path / 'real').mkdir()
+    (tmp_path / 'real' / 'a.png').touch()
+    (tmp_path / 'in').mkdir()
+    (tmp_path / 'in' / 'b.png').touch()
+    (tmp_path / 'in' / 'city').symlink_to(tmp_path / 'real')
+    (tmp_path / 'in' / 'again').symlink_to(tmp_path / 'in')
+    (tmp_path / 'real' / 'up').symlink_to(tmp_path / 'in')
+    found = [p.relative_to(tmp_path / 'in').as_posix()
+             for p in files_below(tmp_path / 'in')]
+    assert found == ['b.png', 'city/a.png']

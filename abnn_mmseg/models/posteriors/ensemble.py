@@ -17,7 +17,11 @@ from abnn_mmseg.models.posteriors.base import (
     exact,
 )
 from abnn_mmseg.models.posteriors.views import View
-from abnn_mmseg.utils.checkpoints import check_weights, map_state_dict
+from abnn_mmseg.utils.checkpoints import (
+    check_weights,
+    is_counter,
+    map_state_dict,
+)
 
 if TYPE_CHECKING:
     from abnn_mmseg.models.segmentor import BayesianSegmentor
@@ -130,12 +134,13 @@ def weights_of(model: Optional[nn.Module]) -> dict[str, Tensor]:
 def _read(path: str, own: dict[str, Tensor]) -> dict[str, Tensor]:
     state = map_state_dict(path)
     wrong = [k for k, v in own.items()
-             if k not in state or state[k].shape != v.shape]
+             if not is_counter(k) and (
+                 k not in state or state[k].shape != v.shape)]
     if wrong:
         raise ValueError(
             f'{path} of EnsemblePosterior is a network of another '
             f'architecture: {len(wrong)} of {len(own)} tensors do not match, '
             f'such as {wrong[0]}; give checkpoints of one config.')
-    state = {key: state[key] for key in own}
+    state = {key: state.get(key, value.data) for key, value in own.items()}
     check_weights(state, path)
     return state

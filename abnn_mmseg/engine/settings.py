@@ -1,0 +1,52 @@
+"""What of a config decides on a member, and where two configs differ."""
+import json
+from typing import Any, Optional
+
+from mmengine.config import Config
+
+PARTS = ('model', 'optim_wrapper', 'param_scheduler', 'train_cfg',
+         'train_dataloader', 'custom_hooks')
+# Only for predicting, or compared by name: see MemberTrainer.
+NOT_OF_MODEL = ('posterior', 'prediction', 'temperature', 'scores',
+                'test_cfg', 'pretrained', 'init_cfg')
+NOT_OF_LOADER = ('num_workers', 'persistent_workers', 'pin_memory',
+                 'prefetch_factor')
+
+
+def training_settings(cfg: Config) -> dict[str, Any]:
+    """All settings that training depends on, by their dotted names.
+
+    Args:
+        cfg (Config): Of members. What only predicting needs, and how data is
+            loaded, does not count.
+    """
+    parts = {name: cfg.get(name) for name in PARTS}
+    parts['model'] = _without(parts['model'], NOT_OF_MODEL)
+    parts['train_dataloader'] = _without(parts['train_dataloader'],
+                                         NOT_OF_LOADER)
+    # As JSON has it, so that a stored copy compares: tuples become lists.
+    return dict(_flat('', json.loads(json.dumps(parts, default=str))))
+
+
+def first_difference(known: dict, wanted: dict) -> Optional[str]:
+    """The name of the first setting that differs, None if none does."""
+    for name in sorted({*known, *wanted}):
+        if known.get(name) != wanted.get(name):
+            return name
+    return None
+
+
+def _without(part: Optional[dict], names: tuple[str, ...]) -> dict:
+    return {k: v for k, v in (part or {}).items() if k not in names}
+
+
+def _flat(name: str, value: Any):
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _flat(f'{name}.{key}' if name else key, part)
+    elif isinstance(value, list) and any(
+            isinstance(part, dict) for part in value):
+        for number, part in enumerate(value):
+            yield from _flat(f'{name}[{number}]', part)
+    else:
+        yield name, value
