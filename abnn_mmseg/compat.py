@@ -18,7 +18,8 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 __all__ = [
     'AnyBatchNorm', 'AnyDropout', 'AnyInstanceNorm', 'GraphError',
-    'KeepsWeights', 'Normalization', 'is_vmapped', 'numpy_makers',
+    'KeepsWeights', 'Normalization', 'forget_checkpoints', 'is_vmapped',
+    'numpy_makers',
     'put_test_loop', 'tree_leaves', 'tree_map', 'version_of',
     'with_parameters'
 ]
@@ -66,6 +67,11 @@ class KeepsWeights:
 def put_test_loop(runner: Runner, loop: Any) -> None:
     """Let a runner that was built without one test with this loop."""
     runner._test_loop = loop
+
+
+def forget_checkpoints(runner: Runner) -> None:
+    """Let a runner neither load nor resume a checkpoint."""
+    runner._load_from, runner._resume = None, False
 
 
 class Normalization:

@@ -9,7 +9,6 @@ _base_ = [
     './_base_/schedules/abnn_sgd_poly.py'
 ]
 load_from = '{{$CAMVID_RUNS:work_dirs/camvid}}/base_0/iter_800.pth'
-num_members = 3
 whole_image = (360, 480)
 model = dict(
     type='BayesianEncoderDecoder',
@@ -44,5 +43,6 @@ param_scheduler = [dict(_base_.abnn_decay, end=48)]
 # tools/compare.py measures; validating every member would take far longer
 # than training it.
 validate_members = False
-train_cfg = dict(max_iters=48, val_begin=1000)
+train_cfg = dict(
+    type='MemberTrainLoop', members=3, max_iters=48, val_begin=1000)
 default_hooks = dict(checkpoint=dict(interval=48, max_keep_ckpts=1))

@@ -4,7 +4,6 @@ _base_ = [
     './_base_/schedules/abnn_sgd_poly.py'
 ]
 load_from = 'work_dirs/deeplabv3plus_r18-d16_1xb4-1100_muad-sketch-128x256/iter_1100.pth'  # noqa: E501
-num_members = 3
 model = dict(
     type='BayesianEncoderDecoder',
     posterior=dict(type='BNLPosterior', alpha=0.1, samples=4),
@@ -16,4 +15,5 @@ optim_wrapper = dict(
     _delete_=True, type='OptimWrapper', optimizer=_base_.abnn_optimizer)
 param_scheduler = [dict(_base_.abnn_decay, end=60)]
 # The closing table validates; no need to do it while training.
-train_cfg = dict(max_iters=60, val_begin=1000)
+train_cfg = dict(
+    type='MemberTrainLoop', members=3, max_iters=60, val_begin=1000)

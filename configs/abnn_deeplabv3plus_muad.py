@@ -4,7 +4,6 @@ _base_ = [
     './_base_/schedules/abnn_sgd_poly.py'
 ]
 load_from = 'work_dirs/deeplabv3plus_r50-d8_1xb16-50e_muad-768x768/iter_10700.pth'  # noqa: E501
-num_members = 3
 random_prior = dict(
     _delete_=True, type='RandomPriorCrossEntropyLoss')
 model = dict(
@@ -16,5 +15,6 @@ model = dict(
 optim_wrapper = dict(
     _delete_=True, type='OptimWrapper', optimizer=_base_.abnn_optimizer)
 param_scheduler = [dict(_base_.abnn_decay, eta_min=1e-5, end=800)]
-train_cfg = dict(max_iters=800, val_interval=800)
+train_cfg = dict(
+    type='MemberTrainLoop', members=3, max_iters=800, val_interval=800)
 default_hooks = dict(checkpoint=dict(interval=200, max_keep_ckpts=1))

@@ -56,7 +56,7 @@ def test_merge_list_and_verify(members, files, base):
 
 def test_export_and_back(members, files, base):
     members('export', files / 'abnn.py', base, files / '1.pth',
-            files / 'full.pth')
+            files / 'full.pth', '--member', '0')
     members('import', files / 'abnn.py', base, files / 'full.pth',
             files / 'back.pth')
     [before], [after] = (

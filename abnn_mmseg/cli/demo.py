@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 from mmengine.config import Config
 from rich.console import Console
@@ -29,8 +29,8 @@ SCORES = dict(base=('msp', 'entropy'),
 COUNTS = dict(train=400, val=20, test_id=30, test_ood=50)
 SPLITS = ('test_id', 'test_ood')
 MAPS = ('entropy', 'mutual_information', 'base: entropy')
-QUICK = dict(
-    options={'train_cfg.max_iters': 2, 'num_members': 2},
+QUICK: dict[str, Any] = dict(
+    options={'train_cfg.max_iters': 2}, members=2,
     counts=dict(train=4, val=2, test_id=2, test_ood=3))
 
 
@@ -64,11 +64,14 @@ class Demo:
         folder (str): Where everything goes.
         options (dict): Overrides of both configs, e.g. fewer iterations.
         counts (dict): Images per split.
+        members (int, optional): How many. Defaults to the config's.
     """
 
     def __init__(self, folder: str, options: Optional[dict] = None,
-                 counts: dict[str, int] = COUNTS) -> None:
+                 counts: dict[str, int] = COUNTS,
+                 members: Optional[int] = None) -> None:
         self.folder = Path(folder)
+        self.count = members
         self.counts = counts
         self.seconds: dict[str, float] = {}
         self.cfg = dict(
@@ -98,7 +101,7 @@ class Demo:
                 train(self.cfg['base'])
         with self._step('Make it Bayesian: fine-tune the members'):
             if not self._is_newer(self.members, self.base):
-                train(self.cfg['ABNN'])
+                train(self.cfg['ABNN'], self.count)
         with self._step('Test both'):
             rows = self._rows()
         with self._step('Export the maps of test_ood'):

@@ -152,7 +152,6 @@ def child_config(cfg: Config, base: str, checkpoint: str) -> str:
         *_imports(cfg),
         statement('load_from', checkpoint,
                   'The trained network that every member starts from.'),
-        statement('num_members', MEMBERS),
         *_places(cfg),
         statement('model', _model(cfg), why_no_prior(cfg)),
         *_schedule(cfg),
@@ -229,7 +228,7 @@ def _schedule(cfg: Config) -> Iterator[str]:
     yield statement('param_scheduler', [DECAY])
     yield statement(
         'train_cfg', _fresh(
-            cfg, 'train_cfg', type='IterBasedTrainLoop',
+            cfg, 'train_cfg', type='MemberTrainLoop', members=MEMBERS,
             max_iters=ITERATIONS, val_begin=ITERATIONS + 1),
         'Members are validated when they are finished.')
     sampler = cfg.train_dataloader.get('sampler') or {}

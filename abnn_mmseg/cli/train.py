@@ -13,7 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
     parser.add_argument('--work-dir', help='where logs and members go')
     parser.add_argument(
-        '--members', type=int, help='how many members (num_members)')
+        '--members', type=int, help='how many members (train_cfg.members)')
     parser.add_argument(
         '--member', type=int, help='train only this one, counted from 0')
     parser.add_argument(

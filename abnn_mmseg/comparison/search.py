@@ -122,7 +122,7 @@ class Search:
         cfg = self._configured(options)
         if cfg.train_cfg.max_iters == 0:
             return []
-        count = self.search.get('members', cfg.get('num_members', 3))
+        count = self.search.get('members', cfg.train_cfg.get('members', 3))
         key = key_of(digest(self.base), count,
                      {name: cfg.get(name) for name in TRAINING})
         cfg.work_dir = str(self.folder / 'trainings' / key)

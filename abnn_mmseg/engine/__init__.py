@@ -1,5 +1,6 @@
 """Training of members and the hooks around it."""
 from abnn_mmseg.engine.hooks import AuditHook, MemberHook
+from abnn_mmseg.engine.loops import MemberTrainLoop
 from abnn_mmseg.engine.trainer import MemberTrainer, train
 from abnn_mmseg.members.files import (
     load_base,
@@ -9,6 +10,6 @@ from abnn_mmseg.members.files import (
 )
 
 __all__ = [
-    'AuditHook', 'MemberHook', 'MemberTrainer', 'load_base', 'load_members',
-    'read_members', 'save_members', 'train'
+    'AuditHook', 'MemberHook', 'MemberTrainLoop', 'MemberTrainer',
+    'load_base', 'load_members', 'read_members', 'save_members', 'train'
 ]

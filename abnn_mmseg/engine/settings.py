@@ -5,7 +5,7 @@ from typing import Any, Optional
 from mmengine.config import Config
 
 PARTS = ('model', 'optim_wrapper', 'param_scheduler', 'train_cfg',
-         'train_dataloader', 'custom_hooks')
+         'train_dataloader')
 # Only for predicting, or compared by name: see MemberTrainer.
 NOT_OF_MODEL = ('posterior', 'prediction', 'temperature', 'scores',
                 'test_cfg', 'pretrained', 'init_cfg')
@@ -24,6 +24,9 @@ def training_settings(cfg: Config) -> dict[str, Any]:
     parts['model'] = _without(parts['model'], NOT_OF_MODEL)
     parts['train_dataloader'] = _without(parts['train_dataloader'],
                                          NOT_OF_LOADER)
+    # Of the hooks, the one whose average becomes the member.
+    parts['ema'] = [hook for hook in cfg.get('custom_hooks') or []
+                    if hook['type'] == 'EMAHook']
     # As JSON has it, so that a stored copy compares: tuples become lists.
     return dict(_flat('', json.loads(json.dumps(parts, default=str))))
 

@@ -7,7 +7,7 @@ from typing import Optional
 import mmengine
 import mmseg
 import torch
-from mmengine.config import Config
+from mmengine.config import Config, ConfigDict
 from mmengine.dist import barrier, is_main_process
 from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
@@ -40,6 +40,7 @@ from abnn_mmseg.members.files import (
 from abnn_mmseg.models.losses import RandomPriorCrossEntropyLoss
 from abnn_mmseg.models.posteriors import DeterministicPosterior
 from abnn_mmseg.models.posteriors.options import check_options
+from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.checkpoints import (
     read_checkpoint,
     read_state_dict,
@@ -61,7 +62,7 @@ def train(cfg: Config,
     Args:
         cfg (Config): With ``cfg.resume`` True, finished members are kept and
             the unfinished one goes on where it stopped.
-        members (int, optional): Overrides ``cfg.num_members``.
+        members (int, optional): Overrides ``cfg.train_cfg.members``.
         only (int, optional): Train this member alone, e.g. in a job array.
         overwrite (bool): Replace finished members. Defaults to False, they
             are refused unless ``cfg.resume``.
@@ -84,16 +85,28 @@ def train(cfg: Config,
 
 
 class MemberTrainer:
-    """Builds the model once and restores its norms between members."""
+    """Builds the model once and restores its norms between members.
 
-    def __init__(self, cfg: Config, members: Optional[int],
-                 only: Optional[int], overwrite: bool = False) -> None:
+    Args:
+        cfg (Config): Of the members; its ``train_cfg`` becomes that of one.
+        members (int, optional): Overrides ``cfg.train_cfg.members``.
+        only (int, optional): Train this member alone.
+        overwrite (bool): Replace finished members. Defaults to False.
+        model (BayesianSegmentor, optional): The config's model, if it is
+            built already.
+    """
+
+    def __init__(self, cfg: Config, members: Optional[int] = None,
+                 only: Optional[int] = None, overwrite: bool = False,
+                 model: Optional[BayesianSegmentor] = None) -> None:
         self.cfg = cfg
-        self.count = (cfg.get('num_members', DEFAULT_MEMBERS)
+        self.count = (cfg.train_cfg.get('members', DEFAULT_MEMBERS)
                       if members is None else members)
         if self.count < 1:
             raise ValueError(f'{self.count} members are none to train; give '
-                             'num_members or --members a number from 1 on.')
+                             'train_cfg.members or --members a number from 1 '
+                             'on.')
+        cfg.train_cfg = member_loop(cfg.train_cfg)
         if only is not None and not 0 <= only < self.count:
             raise ValueError(f'--member {only} does not exist; members are '
                              f'numbered 0 to {self.count - 1}.')
@@ -109,8 +122,8 @@ class MemberTrainer:
         check_options(cfg.model.posterior)
         # Missing data is the more basic mistake: say it first.
         DATASETS.build(cfg.train_dataloader.dataset)
-        self._check_base()
-        self.model = MODELS.build(cfg.model)
+        check_base(cfg)
+        self.model = MODELS.build(cfg.model) if model is None else model
         if not self.model.posterior.trains:
             raise ValueError(
                 f'{cfg.model.posterior.type} has no members to train; train '
@@ -122,19 +135,6 @@ class MemberTrainer:
         self.base = norm_state(self.model)
         self.fingerprint = fingerprint(self.model)
         self._validator: Optional[Runner] = None
-
-    def _check_base(self) -> None:
-        path = self.cfg.get('load_from')
-        if not path:
-            raise ValueError(
-                'load_from is not set; ABNN starts from a trained network, '
-                'so write its checkpoint in the config or pass '
-                '--cfg-options load_from=CHECKPOINT.')
-        if not Path(path).is_file():
-            raise FileNotFoundError(
-                f'the base checkpoint load_from={path!r} does not exist; '
-                'train it with tools/train.py and its own config first, or '
-                'point load_from at yours.')
 
     def _check_free(self) -> None:
         """Refuse a folder whose finished members would be replaced."""
@@ -336,6 +336,30 @@ class MemberTrainer:
         finally:
             self.model.posterior = posterior
             posterior.set_members([])
+
+
+def check_base(cfg: Config) -> None:
+    """Raise unless the config names a base that exists."""
+    path = cfg.get('load_from')
+    if not path:
+        raise ValueError(
+            'load_from is not set; ABNN starts from a trained network, so '
+            'write its checkpoint in the config or pass --cfg-options '
+            'load_from=CHECKPOINT.')
+    if not Path(path).is_file():
+        raise FileNotFoundError(
+            f'the base checkpoint load_from={path!r} does not exist; train '
+            'it with tools/train.py and its own config first, or point '
+            'load_from at yours.')
+
+
+def member_loop(cfg: ConfigDict) -> ConfigDict:
+    """The loop of one member, of a ``train_cfg`` that may be for all."""
+    loop = ConfigDict({k: v for k, v in cfg.items() if k != 'members'})
+    if loop.get('type') in (None, 'MemberTrainLoop'):
+        loop.type = ('EpochBasedTrainLoop' if 'max_epochs' in loop else
+                     'IterBasedTrainLoop')
+    return loop
 
 
 def _holds(path: Path, members: list[dict]) -> bool:

@@ -8,4 +8,4 @@ model = dict(
     decode_head=dict(loss_decode=dict(
         _delete_=True, type='RandomPriorCrossEntropyLoss')))
 optim_wrapper = dict(optimizer=dict(lr=2e-3, weight_decay=1e-4))
-train_cfg = dict(max_iters=800, val_interval=800)
+train_cfg = dict(type='MemberTrainLoop', members=3, max_iters=800)

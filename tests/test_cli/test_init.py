@@ -124,7 +124,7 @@ def initialize(cfg, folder) -> Config:
     assert max(map(len, text.splitlines())) < 80 or str(folder) in text
     child = Config.fromfile(out)
     assert child.load_from == str(checkpoint)
-    assert child.num_members == 3 and child.train_cfg.max_iters == 200
+    assert child.train_cfg.members == 3 and child.train_cfg.max_iters == 200
     assert child.default_hooks.checkpoint.interval == 50
     assert child.model.posterior == dict(
         type='BNLPosterior', alpha=0.15, samples=4, scope='all')
@@ -333,11 +333,14 @@ def test_an_interrupted_member_finds_its_checkpoint(epochs, tmp_path):
     cfg.merge_from_dict(dict(
         work_dir=str(tmp_path / 'work'), validate_members=False, resume=True))
     cfg.default_hooks.checkpoint.interval = 1
-    cfg.train_cfg.max_iters = 1
-    train(copy.deepcopy(cfg), members=1)
-    (tmp_path / 'work' / 'member_0.pth').unlink()
-    eta = read_members(tmp_path / 'work' / 'members.pth')[0]['meta']['eta']
+    cfg.default_hooks.checkpoint.max_keep_ckpts = -1
     cfg.train_cfg.max_iters = 3
+    train(copy.deepcopy(cfg), members=1)
+    # As if it had been killed after the first iteration.
+    eta = read_members(tmp_path / 'work' / 'members.pth')[0]['meta']['eta']
+    for name in ('member_0.pth', 'members.pth', 'member_0/iter_2.pth',
+                 'member_0/iter_3.pth'):
+        (tmp_path / 'work' / name).unlink()
     train(cfg, members=1)
     [member] = read_members(tmp_path / 'work' / 'member_0.pth')
     assert member['meta']['iterations'] == 3

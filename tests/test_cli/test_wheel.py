@@ -14,8 +14,7 @@ SOURCES = ('abnn_mmseg', 'configs', 'tools', 'setup.py', 'pyproject.toml',
            'README.md', 'LICENSE', 'MANIFEST.in', 'model-index.yml')
 CHILD = '''
 load_from = None
-num_members = 1
-train_cfg = dict(max_iters=1)
+train_cfg = dict(members=1, max_iters=1)
 model = dict(posterior=dict(samples=2))
 data = dict(data_root={data!r})
 train_dataloader = dict(dataset=data, num_workers=0, persistent_workers=False)

@@ -18,6 +18,7 @@ from abnn_mmseg.engine import save_members
 from abnn_mmseg.engine.loading import bayesian_model_cfg, build_segmentor
 from abnn_mmseg.engine.tester import test as run_test
 from abnn_mmseg.members.files import fingerprint, norm_state, store
+from abnn_mmseg.utils.configs import find_config
 
 METRICS = [
     dict(type='IoUMetric', iou_metrics=['mIoU']),
@@ -310,7 +311,7 @@ def test_a_table_without_anomalies_keeps_the_rest(comparison, tmp_path):
 def test_the_methods_of_camvid_fit_its_network():
     cfg = Config.fromfile('configs/compare_camvid.py')
     assert len(cfg.methods) == 8
-    first = Config.fromfile(cfg.methods[0]['config'])
+    first = Config.fromfile(find_config(cfg.methods[0]['config']))
     model = MODELS.build(bayesian_model_cfg(first))
     networks = {}
     for method in cfg.methods:
@@ -320,9 +321,9 @@ def test_the_methods_of_camvid_fit_its_network():
             networks[method['name']] = len(posterior)
     assert networks == {'MC dropout, head': 12, 'MC dropout, stages': 12,
                         'TTA': 4, 'ensemble of 3': 1}
-    abnn = Config.fromfile(cfg.methods[-1]['config'])
+    abnn = Config.fromfile(find_config(cfg.methods[-1]['config']))
     posterior = MODELS.build(abnn.model.posterior)
-    assert abnn.num_members * posterior.samples == 12
+    assert abnn.train_cfg.members * posterior.samples == 12
 
 
 @pytest.mark.parametrize('name', ['noise', 'training'])

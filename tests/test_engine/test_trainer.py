@@ -322,7 +322,7 @@ def test_a_new_start_leaves_nothing_of_the_old_training(trained, sketch, base,
     shutil.copytree(trained[0], tmp_path, dirs_exist_ok=True)
     cfg = augmented(sketch, tmp_path, base)
     cfg.optim_wrapper.optimizer.lr *= 2
-    trainer = MemberTrainer(cfg, None, None)
+    trainer = MemberTrainer(cfg, None, None, overwrite=True)
 
     def stop(number):
         raise KeyboardInterrupt

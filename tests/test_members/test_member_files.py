@@ -49,8 +49,11 @@ def test_a_member_of_r50_is_below_a_megabyte_and_a_percent(tmp_path):
 
 def test_several_files_make_one_posterior(model, tmp_path):
     paths = [tmp_path / f'{k}.pth' for k in range(3)]
-    for path in paths:
-        save_members(path, [member(model)], fingerprint(model))
+    for k, path in enumerate(paths):
+        one = member(model)
+        one['state']['backbone.bn1.bias'] = one['state'][
+            'backbone.bn1.bias'] + k
+        save_members(path, [one], fingerprint(model))
     load_members(model, paths)
     assert len(model.posterior) == 3 * 4
 

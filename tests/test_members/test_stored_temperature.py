@@ -4,7 +4,13 @@ from mmseg.registry import DATASETS
 from sketches import abnn_config, config, save_two_members
 
 from abnn_mmseg.engine.loading import build_segmentor
-from abnn_mmseg.members.files import load_members, store
+from abnn_mmseg.members.files import (
+    fingerprint,
+    load_members,
+    norm_state,
+    save_members,
+    store,
+)
 from abnn_mmseg.members.temperature import fit_on, spread
 from abnn_mmseg.utils.checkpoints import read_state_dict
 
@@ -65,7 +71,11 @@ def test_another_set_of_members_has_no_temperature(members, tmp_path):
           model.posterior.noise_settings)
     load_members(model, path)
     assert model.posterior.temperatures == dict(posterior_mean=1.5)
-    load_members(model, [path, path])
+    state = norm_state(model)
+    state['backbone.bn1.bias'] = state['backbone.bn1.bias'] + 1
+    save_members(tmp_path / 'more.pth', [dict(state=state, meta={})],
+                 fingerprint(model))
+    load_members(model, [path, tmp_path / 'more.pth'])
     assert model.posterior.temperatures == {}
     model.temperature = 'members'
     with pytest.raises(ValueError, match='tools/members.py temperature'):

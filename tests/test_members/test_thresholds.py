@@ -101,8 +101,9 @@ def test_thresholds_of_other_members_are_not_taken(cfg, base, members,
     store(members, 'thresholds', dict(entropy=1.),
           model.posterior.noise_settings)
     alone = tmp_path / 'alone.pth'
-    save_members(alone, [dict(state=norm_state(model), meta={})],
-                 fingerprint(model))
+    state = norm_state(model)
+    state['backbone.bn1.bias'] = state['backbone.bn1.bias'] + 1
+    save_members(alone, [dict(state=state, meta={})], fingerprint(model))
     load_members(model, [members, alone])
     assert model.posterior.thresholds == {}
     inferencer = ABNNInferencer(cfg, str(base), alone, 'cpu')

@@ -74,6 +74,7 @@ class BNLPosterior(ForkingPosterior):
         **kwargs: How to run them, see :class:`ForkingPosterior`.
     """
 
+    scope: Scope
     takes_members = True
     trains = True
 

@@ -2,7 +2,7 @@
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Callable, Optional
+from typing import TYPE_CHECKING, Callable, Optional, Union
 
 import torch
 from mmseg.registry import MODELS
@@ -89,6 +89,9 @@ class Posterior:
     takes_members = False
     # Whether there is anything to fine-tune.
     trains = False
+    # Level of the noise, and where it lives, as the config says it.
+    alpha: Optional[float] = None
+    scope: Union[None, str, Sequence[str]] = None
     # Noise of a training pass, see BayesianNorm; None is none.
     noise: Optional[str] = None
     # Member files that the config names.
