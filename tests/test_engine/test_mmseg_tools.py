@@ -11,6 +11,7 @@ from mmseg.apis import inference_model, init_model
 from sketches import abnn_config
 
 from abnn_mmseg.members.files import read_members
+from abnn_mmseg.utils.checkpoints import read_state_dict
 
 TOOLS = Path(mmseg.__path__[0]) / '.mim' / 'tools'
 
@@ -63,7 +64,12 @@ def test_the_config_s_members_are_used_by_everybody(project, base):
     text = run('test.py', project / 'test.py', base,
                '--work-dir', project / 'tested')
     assert 'mIoU' in text
-    model = init_model(str(project / 'test.py'), str(base), device='cpu')
+    # As a runner writes it: init_model asks for meta.
+    full = project / 'base.pth'
+    torch.save(dict(state_dict=read_state_dict(base), meta=dict(
+        dataset_meta=dict(classes=['a'] * 15, palette=[[0, 0, 0]] * 15))),
+        full)
+    model = init_model(str(project / 'test.py'), str(full), device='cpu')
     assert len(model.posterior) == 4
     image = torch.randint(0, 256, (32, 64, 3), dtype=torch.uint8).numpy()
     sample = inference_model(model, image)
