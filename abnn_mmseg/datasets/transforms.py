@@ -56,6 +56,10 @@ class LoadAnomalyAnnotations(LoadAnnotations):
         super().__init__(backend_args=backend_args)
 
     def _load_seg_map(self, results: dict) -> None:
+        if 'seg_fields' not in results:
+            # No dataset made this: an image given to mmseg's inference_model,
+            # which removes only its own LoadAnnotations.
+            return
         path = self._label_path(results)
         raw = self._read(path)
         # Not the size of ``img``: that may have been resized already.
