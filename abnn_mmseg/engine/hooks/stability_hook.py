@@ -66,7 +66,8 @@ class StabilityHook(Hook):
                          outputs: Optional[dict] = None) -> None:
         assert outputs is not None
         self._check(runner, 'loss', float(outputs['loss'].detach()))
-        largest = torch.stack([p.norm() for p in self.parameters]).max()
+        largest = torch.stack(
+            [p.detach().norm() for p in self.parameters]).max()
         self._check(runner, 'norm of the parameters', float(largest))
         if self.steps > 1:
             variance = max(self.variance(), torch.finfo(torch.float32).tiny)
