@@ -61,6 +61,9 @@ def run_command(name: str, argv: Optional[Sequence[str]] = None,
     with say_errors():
         module = load_command(name)
         code = module.run(command_parser(name, prog).parse_args(argv))
+        # Not imported above: --help must not wait for torch.
+        from abnn_mmseg.engine.launch import leave_processes
+        leave_processes()
         if code:
             sys.exit(code)
 

@@ -1,5 +1,6 @@
 """Join the processes of a launcher, on machines without a GPU too."""
 import atexit
+import gc
 import os
 import subprocess
 
@@ -33,6 +34,18 @@ def join_on_cpu(cfg: Config) -> None:
         atexit.register(_leave)
     cfg.model_wrapper_cfg = dict(
         type='MMDistributedDataParallel', device_ids=None)
+
+
+def leave_processes() -> None:
+    """Part from the other processes once all have finished.
+
+    Models are collected first: what is left of DDP when the interpreter ends
+    would still want its threads.
+    """
+    gc.collect()
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.barrier()
+        _leave()
 
 
 def _leave() -> None:
