@@ -22,6 +22,7 @@ from abnn_mmseg.models.losses import set_num_classes
 from abnn_mmseg.models.posteriors import Posterior
 from abnn_mmseg.models.posteriors.base import Networks
 from abnn_mmseg.models.posteriors.memory import memory_hint
+from abnn_mmseg.models.posteriors.options import check_options
 from abnn_mmseg.models.posteriors.views import View
 from abnn_mmseg.models.windows import (
     Window,
@@ -120,6 +121,7 @@ class BayesianSegmentor(BaseSegmentor):
             check_windows(self.test_cfg.crop_size, self.test_cfg.stride)
         self.conversion = convert_norms(
             self, statistics=statistics, include=convert, exclude=exclude)
+        check_options(posterior)
         self.posterior: Posterior = MODELS.build(posterior)
         self.posterior.attach(self)
         self._freeze()

@@ -3,6 +3,7 @@ import shutil
 import statistics
 from types import SimpleNamespace
 
+import cv2
 import pytest
 import torch
 from mmengine.config import Config
@@ -340,3 +341,24 @@ def _has(cfg, key):
     for part in key.split('.')[:-1]:
         cfg = cfg[part]
     return key.split('.')[-1] in cfg
+
+
+def test_changed_images_at_the_same_path_have_other_rows(
+        comparison, sketch, tmp_path):
+    root = tmp_path / 'data'
+    shutil.copytree(sketch, root)
+    comparison.methods = comparison.methods[:1]
+    comparison.test_dataloader.dataset.data_root = str(root)
+
+    def key():
+        [row] = compare(comparison, str(tmp_path / 'c.json'))
+        return row['key']
+
+    before = key()
+    image = next((root / 'test_ood' / 'leftImg8bit').rglob('*.png'))
+    content = image.read_bytes()
+    cv2.imwrite(str(image), 255 - cv2.imread(str(image)))
+    assert key() != before
+    # A copy of the data, with other dates, is the same data.
+    image.write_bytes(content)
+    assert key() == before
