@@ -4,6 +4,7 @@ from abnn_mmseg.datasets.bdd_anomaly import BDDAnomalyDataset
 from abnn_mmseg.datasets.binary_anomaly import BinaryAnomalyDataset
 from abnn_mmseg.datasets.camvid import CamVidAnomalyDataset
 from abnn_mmseg.datasets.muad import MUADDataset
+from abnn_mmseg.datasets.pasting import PasteUnknown
 from abnn_mmseg.datasets.protocol import LabelProtocol
 from abnn_mmseg.datasets.replay import ReplayableDataset, ReplayableSampler
 from abnn_mmseg.datasets.streethazards import StreetHazardsDataset
@@ -15,6 +16,6 @@ from abnn_mmseg.datasets.transforms import (
 __all__ = [
     'AnomalySegDataset', 'BDDAnomalyDataset', 'BinaryAnomalyDataset',
     'CamVidAnomalyDataset', 'LabelProtocol', 'LoadAnomalyAnnotations',
-    'MUADDataset', 'PackAnomalyInputs', 'ReplayableDataset',
-    'ReplayableSampler', 'StreetHazardsDataset'
+    'MUADDataset', 'PackAnomalyInputs', 'PasteUnknown',
+    'ReplayableDataset', 'ReplayableSampler', 'StreetHazardsDataset'
 ]
