@@ -13,11 +13,13 @@ from rich.console import Console
 from abnn_mmseg.datasets.muad_sketch import make_muad_sketch
 from abnn_mmseg.engine import train
 from abnn_mmseg.engine.tester import Results, test_all, write_metrics
+from abnn_mmseg.evaluation.anomaly import MEASURES
 from abnn_mmseg.export.export import find_items
 from abnn_mmseg.export.gallery import write_gallery
 from abnn_mmseg.export.inferencer import ABNNInferencer
 from abnn_mmseg.export.overview import write_overview
 from abnn_mmseg.export.result import MapResult
+from abnn_mmseg.uncertainty import map_name
 from abnn_mmseg.utils.configs import config_path
 from abnn_mmseg.utils.console import print_table, progress
 
@@ -28,7 +30,8 @@ SCORES = dict(base=('msp', 'entropy'),
 
 COUNTS = dict(train=400, val=20, test_id=30, test_ood=50)
 SPLITS = ('test_id', 'test_ood')
-MAPS = ('entropy', 'mutual_information', 'base: entropy')
+BASE_ENTROPY = map_name('base', 'entropy')
+MAPS = ('entropy', 'mutual_information', BASE_ENTROPY)
 QUICK: dict[str, Any] = dict(
     options={'train_cfg.max_iters': 2}, members=2,
     counts=dict(train=4, val=2, test_id=2, test_ood=3))
@@ -133,7 +136,7 @@ class Demo:
                     'ECE': known['cal/pooled/ECE'],
                     **{
                         key: unknown[f'ood/pooled/{score}/{key}']
-                        for key in ('AUROC', 'AUPR', 'FPR95')
+                        for key in MEASURES
                     }
                 })
         path = self.folder / 'metrics.json'
@@ -161,7 +164,7 @@ class Demo:
             abnn.palette, 'MUAD-sketch, objects never seen in training',
             metrics=rows, overwrite=True, scores=list(MAPS))
         write_overview(self.folder / 'overview.png', shown, abnn.palette,
-                       ['base: entropy', 'entropy', 'mutual_information'])
+                       [BASE_ENTROPY, 'entropy', 'mutual_information'])
 
     def _results(self, abnn: ABNNInferencer,
                  shown: list[MapResult]) -> Iterator[MapResult]:
@@ -176,7 +179,7 @@ class Demo:
         pairs = zip(abnn.results(item.load for item in items),
                     base.results(item.load for item in others))
         for result, other in progress(pairs, 'Export', count):
-            result.maps['base: entropy'] = other.maps['entropy']
+            result.maps[BASE_ENTROPY] = other.maps['entropy']
             result.maps = {name: result.maps[name] for name in MAPS}
             if len(shown) < 4 and (result.anomaly == 1).mean() > 0.04:
                 shown.append(result)

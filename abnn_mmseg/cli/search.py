@@ -2,6 +2,7 @@
 import argparse
 
 from abnn_mmseg.comparison.search import Search, ranking
+from abnn_mmseg.evaluation.anomaly import MEASURES
 from abnn_mmseg.utils.arguments import add_config
 from abnn_mmseg.utils.console import print_table
 
@@ -12,7 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--images', type=int, help='so many of val, evenly spread')
     parser.add_argument(
-        '--by', choices=['AUROC', 'AUPR', 'FPR95'], default='AUPR',
+        '--by', choices=MEASURES, default='AUPR',
         help='what the table is sorted by (default AUPR)')
     parser.add_argument(
         '--top', type=int, default=25, help='lines of the table')

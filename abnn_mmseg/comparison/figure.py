@@ -8,6 +8,7 @@ import numpy as np
 from abnn_mmseg.export.inputs import Frame, read_bgr
 from abnn_mmseg.export.overview import write_overview
 from abnn_mmseg.export.result import MapResult
+from abnn_mmseg.uncertainty import map_name
 
 
 def choose_images(dataset, images: Sequence[int], count: int) -> list[int]:
@@ -57,7 +58,8 @@ def write_figure(path: Union[str, Path], dataset, shown: Sequence[int],
         results.append(MapResult(
             str(number),
             first[f'{number} prediction'].astype(np.int64),
-            {f'{name}: {score}': arrays[f'{number} {score}'].astype(np.float32)
+            {map_name(name, score):
+             arrays[f'{number} {score}'].astype(np.float32)
              for name, arrays in maps.items()},
             image=np.ascontiguousarray(image[..., ::-1]),
             ground_truth=sample.gt_sem_seg.data[0].numpy(),

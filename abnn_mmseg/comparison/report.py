@@ -4,7 +4,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Optional
 
-NAMES = ('AUROC', 'AUPR', 'FPR95')
+from abnn_mmseg.evaluation.anomaly import MEASURES
+
 PROTOCOLS = dict(pooled='', per_image=' img')
 
 
@@ -70,7 +71,7 @@ def lines(rows: Iterable[dict], scores: Sequence[str]) -> list[dict]:
         for i, score in enumerate(scores or ('-', )):
             values = {
                 name + suffix: cell(f'ood/{protocol}/{score}/{name}', 2)
-                for protocol, suffix in PROTOCOLS.items() for name in NAMES
+                for protocol, suffix in PROTOCOLS.items() for name in MEASURES
             }
             table.append({
                 **(first if i == 0 else dict.fromkeys(first, '')),

@@ -15,8 +15,8 @@ from abnn_mmseg.comparison.figure import choose_images
 from abnn_mmseg.comparison.method import Method
 from abnn_mmseg.engine.test_sets import TestSet
 from abnn_mmseg.engine.tester import write_metrics
-from abnn_mmseg.members.temperature import spread
 from abnn_mmseg.uncertainty.scores import check_scores
+from abnn_mmseg.utils.choices import evenly_spaced
 from abnn_mmseg.utils.files import atomic_path
 
 
@@ -36,7 +36,7 @@ class Data:
         self.metrics = list(test_set.evaluator)
         self.cfg = test_set.dataloader.dataset
         self.dataset = DATASETS.build(self.cfg)
-        self.images = spread(len(self.dataset), images)
+        self.images = evenly_spaced(len(self.dataset), images)
         self.figure = figure
         self.shown = choose_images(self.dataset, self.images,
                                    figure['images'])

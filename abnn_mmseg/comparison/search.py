@@ -28,6 +28,7 @@ from abnn_mmseg.comparison.method import Method, digest
 from abnn_mmseg.comparison.rows import Data, key_of, rows_of
 from abnn_mmseg.engine import train
 from abnn_mmseg.engine.test_sets import TestSet
+from abnn_mmseg.evaluation.anomaly import MEASURES
 from abnn_mmseg.uncertainty import SCORES
 from abnn_mmseg.utils.configs import find_config
 from abnn_mmseg.utils.files import append_line
@@ -199,7 +200,7 @@ def ranking(trials: Sequence[dict], by: str = 'AUPR') -> list[dict]:
                 'ECE': metrics['cal/pooled/ECE'],
                 'NLL': metrics['cal/pooled/NLL'],
                 **{name: metrics[f'ood/pooled/{score}/{name}']
-                   for name in ('AUROC', 'AUPR', 'FPR95')},
+                   for name in MEASURES},
                 'cost': trial['inference']['ratio'],
                 'keeps': 'yes' if keeps else 'no'
             })

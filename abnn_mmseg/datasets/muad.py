@@ -9,7 +9,7 @@ from abnn_mmseg.utils.choices import one_of
 CLASSES = CityscapesDataset.METAINFO['classes']
 PALETTE = CityscapesDataset.METAINFO['palette']
 # Raw ids 0-18 are Cityscapes train ids; 19 animals, 20 bags, stands, bins.
-VOID = (21, 255)
+VOID_IDS = (21, 255)
 
 
 def _muad_15() -> LabelProtocol:
@@ -20,7 +20,7 @@ def _muad_15() -> LabelProtocol:
         ids=ids,
         palette=[PALETTE[i] for i in ids],
         ood=(12, 16, 17, 18, 19, 20),
-        void=VOID)
+        void=VOID_IDS)
 
 
 def _muad_19() -> LabelProtocol:
@@ -32,7 +32,7 @@ def _muad_19() -> LabelProtocol:
         ids=(*range(16), (), (), ()),
         palette=PALETTE,
         ood=(16, 17, 18, 19, 20),
-        void=VOID)
+        void=VOID_IDS)
 
 
 PROTOCOLS = {'15': _muad_15(), '19': _muad_19()}

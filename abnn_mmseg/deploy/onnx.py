@@ -64,7 +64,7 @@ def save_onnx(program: ExportedProgram,
         metadata (dict, optional): Kept in the file, as JSON.
 
     Returns:
-        dict: See :func:`compare`.
+        dict: See :func:`output_differences`.
     """
     try:
         import onnxruntime  # noqa: F401
@@ -82,7 +82,8 @@ def save_onnx(program: ExportedProgram,
         {key: json.dumps(value) for key, value in (metadata or {}).items()})
     with atomic_path(path) as temporary:
         onnx.save(temporary)
-        differences = compare(model, temporary, example_image((160, 224), 1))
+        differences = output_differences(
+            model, temporary, example_image((160, 224), 1))
         if not all(d <= TOLERANCE for d in differences.values()):
             raise RuntimeError(
                 f'{path} is not written: onnxruntime differs from PyTorch by '
@@ -91,8 +92,8 @@ def save_onnx(program: ExportedProgram,
 
 
 @torch.no_grad()
-def compare(model: BayesianSegmentor, path: Union[str, Path],
-            image: torch.Tensor) -> dict[str, float]:
+def output_differences(model: BayesianSegmentor, path: Union[str, Path],
+                       image: torch.Tensor) -> dict[str, float]:
     """Largest difference of a file's outputs to PyTorch's, by name.
 
     Relative to the largest value, where that is above 1.

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from abnn_mmseg.compat import Normalization
 from abnn_mmseg.models.posteriors import BNLPosterior
-from abnn_mmseg.models.posteriors.rows import BankRows
+from abnn_mmseg.models.posteriors.graph import GraphNetworks
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.uncertainty import StreamingStatistics, temper
 from abnn_mmseg.uncertainty.scores import compute_scores, statistics_for
@@ -46,13 +46,13 @@ class DeployedSegmentor(nn.Module):
         self.centres: Logits = self.draws
         posterior = model.posterior
         if isinstance(posterior, BNLPosterior) and not posterior.is_plain:
-            rows = partial(
-                BankRows, posterior, forward=self._forward,
+            networks = partial(
+                GraphNetworks, posterior, forward=self._forward,
                 example=self.prepare(image),
                 draws_per_pass=draws_per_pass or len(posterior))
-            self.draws = self.centres = rows(bank=posterior.bank()).logits
+            self.draws = self.centres = networks(bank=posterior.bank()).logits
             if model.prediction == 'centre':
-                self.centres = rows(bank=posterior.build(None)).logits
+                self.centres = networks(bank=posterior.build(None)).logits
         if model.prediction == 'base':
             self.centres = self._one
 

@@ -42,6 +42,7 @@ from abnn_mmseg.models.posteriors import DeterministicPosterior
 from abnn_mmseg.models.posteriors.options import check_options
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.checkpoints import (
+    is_prior,
     read_checkpoint,
     read_state_dict,
     safe_globals,
@@ -272,7 +273,7 @@ class MemberTrainer:
         best = [v for k, v in known.items() if k.startswith('best_ckpt')]
         chosen = (best or [known['last_ckpt']])[0]
         state = only_norms(self.model, read_state_dict(chosen))
-        eta = [v for k, v in state.items() if k.endswith('.eta')]
+        eta = [v for k, v in state.items() if is_prior(k)]
         meta = dict(
             iterations=read_checkpoint(chosen)['meta']['iter'],
             eta=eta[0].tolist() if eta else None,
@@ -282,8 +283,7 @@ class MemberTrainer:
                 torch=str(torch.__version__),
                 mmengine=mmengine.__version__,
                 mmseg=mmseg.__version__))
-        return {k: v for k, v in state.items()
-                if not k.endswith('.eta')}, meta
+        return {k: v for k, v in state.items() if not is_prior(k)}, meta
 
     def _merge(self) -> None:
         path = self.folder / 'members.pth'

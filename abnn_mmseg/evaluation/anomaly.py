@@ -9,9 +9,8 @@ from abnn_mmseg.evaluation.curves import DetectionCurve
 from abnn_mmseg.evaluation.fields import (
     IN_DISTRIBUTION,
     OOD,
-    VOID,
+    VOID_COLUMN,
     anomaly_labels,
-    check_names,
     score_map,
 )
 from abnn_mmseg.evaluation.histograms import (
@@ -22,13 +21,14 @@ from abnn_mmseg.evaluation.histograms import (
 from abnn_mmseg.evaluation.plots import save_detection
 from abnn_mmseg.evaluation.running import RunningMetric, Totals
 from abnn_mmseg.uncertainty import check_scores
+from abnn_mmseg.utils.choices import all_of
 
 # What each protocol takes for positive and for negative pixels.
 PROTOCOLS = dict(
     pooled=((OOD, ), (IN_DISTRIBUTION, )),
-    per_image=((OOD, ), (IN_DISTRIBUTION, VOID)),
-    muad=((OOD, VOID), (IN_DISTRIBUTION, )))
-NAMES = ('AUROC', 'AUPR', 'FPR95')
+    per_image=((OOD, ), (IN_DISTRIBUTION, VOID_COLUMN)),
+    muad=((OOD, VOID_COLUMN), (IN_DISTRIBUTION, )))
+MEASURES = ('AUROC', 'AUPR', 'FPR95')
 # Error of AUROC, as a fraction, from which on a warning is given.
 TOLERANCE = 1e-4
 
@@ -80,7 +80,7 @@ class AnomalyMetric(RunningMetric):
         if not self.scores:
             raise ValueError("scores=() evaluates nothing; write for example "
                              "scores=('entropy', ).")
-        self.protocols = check_names(protocols, PROTOCOLS, 'protocol')
+        self.protocols = all_of('protocol', protocols, PROTOCOLS)
         self.max_bins = check_max_bins(max_bins)
 
     def measure(self, sample: dict) -> tuple[dict, Totals]:
@@ -141,17 +141,17 @@ class AnomalyMetric(RunningMetric):
         named = {}
         for protocol in self.protocols:
             for score in self.scores:
-                three = values(protocol, score) or [math.nan] * len(NAMES)
+                three = values(protocol, score) or [math.nan] * len(MEASURES)
                 named.update({
                     f'{protocol}/{score}/{name}': 100 * value
-                    for name, value in zip(NAMES, three)
+                    for name, value in zip(MEASURES, three)
                 })
         return named
 
 
 def _values(curve: DetectionCurve,
             nearest: bool = False) -> Optional[list[float]]:
-    """The values of ``NAMES``, and the largest possible error of AUROC."""
+    """The values of ``MEASURES``, and the largest possible error of AUROC."""
     if not curve.defined:
         return None
     fpr = curve.fpr_at_nearest_tpr() if nearest else curve.fpr_at_tpr()

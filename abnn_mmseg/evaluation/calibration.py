@@ -9,12 +9,7 @@ from mmseg.registry import METRICS
 from torch import Tensor
 
 from abnn_mmseg.evaluation.curves import equal_mass_bins
-from abnn_mmseg.evaluation.fields import (
-    IGNORE,
-    check_names,
-    class_labels,
-    class_logits,
-)
+from abnn_mmseg.evaluation.fields import IGNORE, class_labels, class_logits
 from abnn_mmseg.evaluation.histograms import (
     MAX_BINS,
     ScoreHistogram,
@@ -23,6 +18,7 @@ from abnn_mmseg.evaluation.histograms import (
 )
 from abnn_mmseg.evaluation.plots import save_reliability
 from abnn_mmseg.evaluation.running import RunningMetric, Totals
+from abnn_mmseg.utils.choices import all_of
 
 PROTOCOLS = ('pooled', 'muad')
 # Pixels at a time: bounds the temporary [C, pixels] tensors, and keeps them
@@ -72,7 +68,7 @@ class CalibrationMetric(RunningMetric):
         if num_bins < 1:
             raise ValueError(f'num_bins={num_bins}: give at least 1')
         self.num_bins = num_bins
-        self.protocols = check_names(protocols, PROTOCOLS, 'protocol')
+        self.protocols = all_of('protocol', protocols, PROTOCOLS)
         self.max_bins = check_max_bins(max_bins)
 
     def measure(self, sample: dict) -> tuple[dict, Totals]:

@@ -140,7 +140,7 @@ class DetectionCurve:
 
     def points(self, most: int = 1000) -> dict[str, np.ndarray]:
         """The curves, thinned to at most ``most`` points."""
-        i = _spread(self.tp / self.num_positives + self.fp /
+        i = _thinned(self.tp / self.num_positives + self.fp /
                     self.num_negatives, most)
         return dict(
             threshold=scores_of(self.keys[torch.from_numpy(i)]),
@@ -200,7 +200,7 @@ class RiskCoverage:
 
     def points(self, most: int = 1000) -> dict[str, np.ndarray]:
         """The curve, thinned to at most ``most`` points."""
-        i = 1 + _spread(self.covered[1:] / self.num_pixels, most)
+        i = 1 + _thinned(self.covered[1:] / self.num_pixels, most)
         return dict(
             coverage=self.covered[i] / self.num_pixels,
             risk=self.errors[i] / self.covered[i])
@@ -233,7 +233,7 @@ def _stands_out(count: np.ndarray, factor: int = 4) -> np.ndarray:
     return count > factor * np.maximum(padded[:-2], padded[2:])
 
 
-def _spread(position: np.ndarray, most: int) -> np.ndarray:
+def _thinned(position: np.ndarray, most: int) -> np.ndarray:
     """Indices of at most ``most`` points, evenly spread along a curve."""
     wanted = np.linspace(position[0], position[-1], most)
     return np.unique(np.searchsorted(position, wanted))

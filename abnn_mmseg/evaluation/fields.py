@@ -1,24 +1,16 @@
 """Read from a sample what the metrics need, or say what is missing."""
-import difflib
-from collections.abc import Iterable
-
 import torch
 from torch import Tensor
 
-IGNORE = 255
-IN_DISTRIBUTION, OOD, VOID = range(3)
+from abnn_mmseg.datasets.protocol import (  # noqa: F401
+    IGNORE,
+    IN_DISTRIBUTION,
+    OOD,
+)
 
-
-def check_names(names: Iterable[str], known: Iterable[str],
-                what: str) -> tuple[str, ...]:
-    """Return names as a tuple; refuse unknown ones with the nearest known."""
-    names = (names, ) if isinstance(names, str) else tuple(names)
-    for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(str(name), known, 1, 0)
-            raise ValueError(f'{name!r} is not a {what}; did you mean '
-                             f'{near[0]!r}? Known: {", ".join(known)}.')
-    return names
+# The column of void pixels in the counts of a histogram. Label files have
+# VOID (255) instead.
+VOID_COLUMN = 2
 
 
 def score_map(sample: dict, name: str) -> Tensor:
@@ -37,7 +29,7 @@ def score_map(sample: dict, name: str) -> Tensor:
 
 
 def anomaly_labels(sample: dict, scores: Tensor) -> Tensor:
-    """``IN_DISTRIBUTION``, ``OOD`` or ``VOID`` for each score, uint8."""
+    """``IN_DISTRIBUTION``, ``OOD`` or ``VOID_COLUMN`` by pixel, uint8."""
     labels = _ground_truth(sample, 'gt_anomaly', 'LoadAnomalyAnnotations and '
                            'PackAnomalyInputs', scores)
     void = labels == IGNORE
@@ -45,7 +37,7 @@ def anomaly_labels(sample: dict, scores: Tensor) -> Tensor:
         raise ValueError(
             f'gt_anomaly of {path_of(sample)} has values other than 0 '
             '(in-distribution), 1 (OOD) and 255 (void).')
-    return labels.to(torch.uint8).masked_fill(void, VOID)
+    return labels.to(torch.uint8).masked_fill(void, VOID_COLUMN)
 
 
 def class_logits(sample: dict) -> Tensor:

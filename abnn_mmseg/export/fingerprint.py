@@ -11,6 +11,7 @@ from torch import Tensor
 from abnn_mmseg.engine.loading import bayesian_model_cfg
 from abnn_mmseg.export.inferencer import ABNNInferencer
 from abnn_mmseg.models.bnl import bayesian_layers
+from abnn_mmseg.utils.checkpoints import is_prior
 
 # What training needs, how fast it runs, and where files lie.
 UNSEEN = ('init_cfg', 'loss_decode', 'members', 'checkpoints', 'pretrained',
@@ -30,7 +31,7 @@ def model_fingerprint(inferencer: ABNNInferencer) -> str:
     """
     model = inferencer.model
     state = {name: value for name, value in model.state_dict().items()
-             if not name.endswith('.eta')}
+             if not is_prior(name)}
     posterior = {
         name: value for name, value in vars(model.posterior).items()
         if not name.startswith('_') and name not in UNSEEN_OF_POSTERIOR}

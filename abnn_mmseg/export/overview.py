@@ -1,4 +1,4 @@
-"""One picture of a few results: a row an image, a column a view."""
+"""One picture of a few results: a row per image, a column per panel."""
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Union
@@ -7,6 +7,7 @@ import cv2
 import numpy as np
 
 from abnn_mmseg.export.result import MapResult
+from abnn_mmseg.uncertainty import score_of
 from abnn_mmseg.utils.colours import colourise, palette_table
 from abnn_mmseg.utils.files import atomic_path
 
@@ -32,19 +33,19 @@ def write_overview(path: Union[str, Path], results: Sequence[MapResult],
     table = palette_table(palette)
     highest: dict = {}
     for name in columns:
-        score = name.rsplit(':', 1)[-1].strip()
+        score = score_of(name)
         highest[score] = max(
             [highest.get(score, 1e-6)] +
             [float(np.percentile(r.maps[name], 99.5)) for r in results])
     rows = []
     for result in results:
-        views = [result.image, _ground_truth(result, table),
+        panels = [result.image, _ground_truth(result, table),
                  table[result.prediction]]
         for name in columns:
-            top = highest[name.rsplit(':', 1)[-1].strip()]
-            views.append(colourise(result.maps[name], (0, top)))
+            top = highest[score_of(name)]
+            panels.append(colourise(result.maps[name], (0, top)))
         rows.append(np.hstack([np.pad(v, ((1, 1), (1, 1), (0, 0)),
-                                      constant_values=255) for v in views]))
+                                      constant_values=255) for v in panels]))
     picture = cv2.resize(np.vstack(rows), None, fx=zoom, fy=zoom,
                          interpolation=cv2.INTER_CUBIC)
     titles = ['image', 'ground truth', 'prediction', *columns]

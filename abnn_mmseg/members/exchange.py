@@ -10,6 +10,7 @@ from abnn_mmseg.members.autoload import pack
 from abnn_mmseg.members.files import fingerprint, norm_state
 from abnn_mmseg.utils.checkpoints import (
     is_counter,
+    is_prior,
     read_checkpoint,
     read_state_dict,
 )
@@ -80,7 +81,7 @@ def import_full(model: nn.Module, path: Union[str, Path]) -> dict:
     state = read_state_dict(path)
     own = model.state_dict()
     norms = norm_state(model)
-    shared = [k for k in own if k not in norms and not k.endswith('.eta')]
+    shared = [k for k in own if k not in norms and not is_prior(k)]
     other = [
         k for k in shared
         if not is_counter(k) and (

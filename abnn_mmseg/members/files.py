@@ -22,6 +22,7 @@ from abnn_mmseg.utils.checkpoints import (
     check_weights,
     is_counter,
     is_plain_tensor,
+    is_prior,
     read_checkpoint,
     read_state_dict,
 )
@@ -38,7 +39,7 @@ def fingerprint(model: nn.Module) -> str:
     norms = tuple(f'{name}.' for name in bayesian_layers(model))
     digest = hashlib.sha256()
     for name, value in sorted(model.state_dict().items()):
-        if not name.startswith(norms) and not name.endswith('.eta'):
+        if not name.startswith(norms) and not is_prior(name):
             digest.update(name.encode())
             digest.update(value.detach().cpu().contiguous().view(
                 torch.uint8).numpy().tobytes() if value.dim() else
@@ -73,7 +74,7 @@ def load_base(model: nn.Module, path: Union[str, Path]) -> None:
     """Load a trained network, all of it; nothing is changed on a mismatch."""
     state, own = read_state_dict(path), model.state_dict()
     missing = [k for k in own if k not in state
-               and not k.endswith('.eta') and not is_counter(k)]
+               and not is_prior(k) and not is_counter(k)]
     other = [k for k in own if k in state and own[k].shape != state[k].shape]
     if missing or other:
         example = (f'{missing[0]} is missing' if missing else

@@ -13,6 +13,7 @@ from abnn_mmseg.uncertainty.temperature import (
     fit_temperature,
     negative_log_likelihood,
 )
+from abnn_mmseg.utils.choices import evenly_spaced
 from abnn_mmseg.utils.configs import part_of
 from abnn_mmseg.utils.console import progress
 
@@ -34,7 +35,7 @@ def fit_on(cfg: Config, model: BayesianSegmentor,
         on these pixels ``before`` and ``after``.
     """
     dataset = DATASETS.build(part_of(cfg, 'val_dataloader').dataset)
-    chosen = spread(len(dataset), images)
+    chosen = evenly_spaced(len(dataset), images)
     stride = max(1, len(chosen) * _pixels(dataset) // PIXELS)
     found: dict[str, list[tuple[Tensor, Tensor]]] = {
         name: [] for name in PREDICTIONS}
@@ -51,15 +52,6 @@ def fit_on(cfg: Config, model: BayesianSegmentor,
             before=negative_log_likelihood(log_probability, labels),
             after=negative_log_likelihood(log_probability, labels, value)))
     return rows
-
-
-def spread(count: int, wanted: Optional[int]) -> list[int]:
-    """``wanted`` of ``count`` numbers, evenly spread; None: all."""
-    if wanted is None or wanted >= count:
-        return list(range(count))
-    if wanted < 1:
-        raise ValueError(f'{wanted} images are too few; ask for at least 1.')
-    return [(2 * i + 1) * count // (2 * wanted) for i in range(wanted)]
 
 
 def _pixels(dataset) -> int:

@@ -12,13 +12,13 @@ from abnn_mmseg.evaluation.fields import (
     IGNORE,
     IN_DISTRIBUTION,
     OOD,
-    VOID,
+    VOID_COLUMN,
     anomaly_labels,
     score_map,
 )
 from abnn_mmseg.evaluation.histograms import ScoreHistogram
-from abnn_mmseg.members.temperature import spread
 from abnn_mmseg.models.segmentor import BayesianSegmentor
+from abnn_mmseg.utils.choices import evenly_spaced
 from abnn_mmseg.utils.configs import part_of
 from abnn_mmseg.utils.console import progress
 
@@ -51,7 +51,7 @@ def choose_thresholds(cfg: Config,
             raise ValueError(f'--target-{name} {target} is not between 0 and '
                              '1; write 0.05 for 5 %.')
     dataset = DATASETS.build(part_of(cfg, 'val_dataloader').dataset)
-    chosen = spread(len(dataset), images)
+    chosen = evenly_spaced(len(dataset), images)
     pooled: dict[str, ScoreHistogram] = {}
     for i in progress(chosen, 'Thresholds', len(chosen)):
         for score, histogram in _histograms(model, dataset[i]).items():
@@ -83,7 +83,7 @@ def _labels(fields: dict, scores: Tensor) -> Tensor:
     if 'gt_anomaly' in fields:
         return anomaly_labels(fields, scores)
     void = fields['gt_sem_seg']['data'][0].to(scores.device) == IGNORE
-    return void * VOID
+    return void * VOID_COLUMN
 
 
 def _check_pixels(curve: DetectionCurve, tpr: Optional[float],

@@ -145,7 +145,7 @@ class BayesianNorm(nn.Module):
         if vmapped:
             return _NetworkAffine.apply(x, scale, shift, self, options)
         if scale.dim() > self.weight.dim():
-            return self.apply_rows(x, scale, shift, **options)
+            return self.apply_per_image(x, scale, shift, **options)
         y = self.apply_network(x, scale, shift, **options)
         if not alpha:
             return y
@@ -186,11 +186,12 @@ class BayesianNorm(nn.Module):
                        shift: Tensor) -> Tensor:
         """n networks, each on its own batch: ``x`` is ``[n, N, ...]``."""
         rows = (t.repeat_interleave(x.shape[1], 0) for t in (scale, shift))
-        return self.apply_rows(x.flatten(0, 1), *rows).unflatten(
+        return self.apply_per_image(x.flatten(0, 1), *rows).unflatten(
             0, x.shape[:2])
 
-    def apply_rows(self, x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-        """Image i of the batch goes through the network of row i."""
+    def apply_per_image(self, x: Tensor, scale: Tensor,
+                        shift: Tensor) -> Tensor:
+        """Run image i of the batch through network i."""
         y = self.apply_network(x, torch.ones_like(scale[0]),
                                torch.zeros_like(shift[0]))
         return y * self.expand(scale, y) + self.expand(shift, y)
@@ -237,7 +238,7 @@ class BatchBNL(BayesianNorm):
             return super().noisy_forward(x)
         tensors = {name: getattr(self, name) for name in self.FOLDED}
         eps = torch.full_like(self.weight, self.eps, requires_grad=False)
-        return self.apply_rows(
+        return self.apply_per_image(
             x, *self.fold(tensors, 1 + alpha * self.draw(x), eps))
 
     def apply_network(self, x, scale, shift):
@@ -245,7 +246,7 @@ class BatchBNL(BayesianNorm):
             x, torch.zeros_like(shift), torch.ones_like(scale), scale, shift,
             eps=0.)
 
-    def apply_rows(self, x, scale, shift):
+    def apply_per_image(self, x, scale, shift):
         # N images of C channels are one image of N * C channels, which the
         # fused kernel takes in a single pass.
         y = self.apply_network(
@@ -334,7 +335,7 @@ class CustomBNL(BayesianNorm):
             for network in zip(x, scale, shift)
         ])
 
-    def apply_rows(self, x, scale, shift, **options):
+    def apply_per_image(self, x, scale, shift, **options):
         return self.apply_networks(
             x[:, None], scale, shift, **options).flatten(0, 1)
 

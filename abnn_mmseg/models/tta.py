@@ -22,15 +22,15 @@ class BayesianTTAModel(SegTTAModel):
         model = self.module
         if not isinstance(model, BayesianSegmentor):
             return super().test_step(data)
-        views = [
-            model.data_preprocessor(dict(zip(data, view)), False)
-            for view in zip(*data.values())
+        augmented = [
+            model.data_preprocessor(dict(zip(data, batch)), False)
+            for batch in zip(*data.values())
         ]
-        samples = views[0]['data_samples']
+        samples = augmented[0]['data_samples']
         answers = [
-            model.answer(view['inputs'], [
-                sample.metainfo for sample in view['data_samples']])
-            for view in views
+            model.answer(batch['inputs'], [
+                sample.metainfo for sample in batch['data_samples']])
+            for batch in augmented
         ]
         model.conclude(_pool(answers), samples)
         return samples

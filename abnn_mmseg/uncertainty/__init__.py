@@ -3,6 +3,8 @@ from abnn_mmseg.uncertainty.scores import (
     DEFAULT_SCORES,
     SCORES,
     check_scores,
+    map_name,
+    score_of,
     score_range,
 )
 from abnn_mmseg.uncertainty.statistics import StreamingStatistics
@@ -10,5 +12,5 @@ from abnn_mmseg.uncertainty.temperature import fit_temperature, temper
 
 __all__ = [
     'DEFAULT_SCORES', 'SCORES', 'StreamingStatistics', 'check_scores',
-    'fit_temperature', 'score_range', 'temper'
+    'fit_temperature', 'map_name', 'score_of', 'score_range', 'temper'
 ]

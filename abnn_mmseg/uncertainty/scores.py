@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from abnn_mmseg.uncertainty.statistics import StreamingStatistics
-from abnn_mmseg.utils.choices import closest
+from abnn_mmseg.utils.choices import all_of
 
 
 def msp(statistics: StreamingStatistics) -> Tensor:
@@ -79,15 +79,18 @@ DEFAULT_SCORES = ('msp', 'entropy', 'expected_entropy', 'mutual_information',
 
 
 def check_scores(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names as a tuple, or say which one is not a score."""
-    names = (names, ) if isinstance(names, str) else tuple(names)
-    for name in names:
-        if name not in SCORES:
-            raise ValueError(
-                f'{name!r} is not a score; did you mean '
-                f'{closest(name, SCORES)!r}? Scores '
-                f'are {", ".join(SCORES)}.')
-    return names
+    """Return the names as a tuple; raise ValueError for an unknown one."""
+    return all_of('score', names, SCORES)
+
+
+def map_name(model: str, score: str) -> str:
+    """Name the map of one of several models, such as ``'base: entropy'``."""
+    return f'{model}: {score}'
+
+
+def score_of(name: str) -> str:
+    """Return the score in the name of a map: ``'entropy'`` in the above."""
+    return name.rsplit(':', 1)[-1].strip()
 
 
 def statistics_for(names: Iterable[str]) -> StreamingStatistics:

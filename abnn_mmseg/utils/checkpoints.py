@@ -118,6 +118,14 @@ def is_counter(name: str) -> bool:
     return name.endswith('num_batches_tracked')
 
 
+def is_prior(name: str) -> bool:
+    """Whether a tensor is the random class prior of a loss.
+
+    It belongs to the training of one member, not to the network.
+    """
+    return name.endswith('.eta')
+
+
 def check_weights(state: Mapping[str, torch.Tensor], place: str) -> None:
     """Raise if weights are not finite, or a variance is negative.
 

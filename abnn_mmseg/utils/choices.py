@@ -1,18 +1,18 @@
-"""Refuse a name that is none, and suggest the one that was meant."""
+"""Check names that a user writes; choose images evenly."""
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Optional, Union
 
 
 def closest(value: Any, choices: Iterable[str]) -> str:
-    """The choice that is spelled most like a value."""
+    """Return the choice that is spelled most like a value."""
     spelled = {choice.lower(): choice for choice in choices}
     near = get_close_matches(str(value).lower(), spelled, 1, 0)
     return spelled[near[0]]
 
 
 def one_of(what: str, value: Any, choices: Iterable[str]) -> str:
-    """The value, or a sentence with the nearest of the choices.
+    """Return the value; raise ValueError if it is not among the choices.
 
     Args:
         what (str): What the user wrote before the value, with its place.
@@ -23,5 +23,38 @@ def one_of(what: str, value: Any, choices: Iterable[str]) -> str:
     if value in choices:
         return value
     raise ValueError(
-        f'{what}={value!r} is unknown; did you mean '
-        f'{closest(value, choices)!r}? Write one of {", ".join(choices)}.')
+        f'{what}={value!r} is unknown; {suggestion(value, choices)}')
+
+
+def all_of(what: str, names: Union[str, Iterable[str]],
+           choices: Iterable[str]) -> tuple[str, ...]:
+    """Return the names as a tuple; raise ValueError for an unknown one.
+
+    Args:
+        what (str): What each name stands for, such as ``'score'``.
+        names (str | Iterable[str]): What the user wrote.
+        choices (Iterable[str]): What exists.
+    """
+    names = (names, ) if isinstance(names, str) else tuple(names)
+    choices = list(choices)
+    for name in names:
+        if name not in choices:
+            raise ValueError(
+                f'{name!r} is not a {what}; {suggestion(name, choices)}')
+    return names
+
+
+def suggestion(value: Any, choices: Iterable[str]) -> str:
+    """End the message about an unknown name: the closest, and all choices."""
+    choices = list(choices)
+    return (f'did you mean {closest(value, choices)!r}? Write one of '
+            f'{", ".join(choices)}.')
+
+
+def evenly_spaced(count: int, wanted: Optional[int]) -> list[int]:
+    """Return ``wanted`` of the numbers 0 to ``count - 1``; None is all."""
+    if wanted is None or wanted >= count:
+        return list(range(count))
+    if wanted < 1:
+        raise ValueError(f'{wanted} images are too few; ask for at least 1.')
+    return [(2 * i + 1) * count // (2 * wanted) for i in range(wanted)]

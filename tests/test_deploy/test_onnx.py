@@ -10,9 +10,9 @@ from mmseg.registry import MODELS
 from torch import nn
 
 from abnn_mmseg.deploy.onnx import (
-    compare,
     example_image,
     export_program,
+    output_differences,
     save_onnx,
 )
 from abnn_mmseg.deploy.segmentor import DeployedSegmentor
@@ -35,7 +35,8 @@ def model_of(config, draws):
 
 def assert_right(path, model):
     for size in SIZES:
-        differences = compare(model, path, example_image(size, seed=2))
+        differences = output_differences(
+            model, path, example_image(size, seed=2))
         assert list(differences) == ['probability', *model.scores]
         assert max(differences.values()) < 1e-4
 

@@ -11,7 +11,7 @@ from abnn_mmseg.members.files import (
     save_members,
     store,
 )
-from abnn_mmseg.members.temperature import fit_on, spread
+from abnn_mmseg.members.temperature import fit_on
 from abnn_mmseg.utils.checkpoints import read_state_dict
 
 
@@ -92,8 +92,3 @@ def test_a_temperature_holds_for_the_noise_it_was_fitted_to(members):
     cfg.model.posterior.alpha = 0.37
     with pytest.raises(ValueError, match='alpha 0.37.*fit it with'):
         build_segmentor(cfg, path).current_temperature()
-
-
-def test_spread_takes_the_middles_of_equal_parts():
-    assert spread(10, 2) == [2, 7] and spread(3, None) == [0, 1, 2]
-    assert spread(101, 3) == [16, 50, 84] and spread(2, 5) == [0, 1]

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from mmengine.config import ConfigDict
 from toys import bayesian_config, build, naive_networks, toy_config
 
-from abnn_mmseg.models.posteriors.views import View, spread_views
+from abnn_mmseg.models.posteriors.views import View, assign_views
 from abnn_mmseg.models.windows import stitch
 
 SLIDE = ConfigDict(mode='slide', crop_size=(24, 24), stride=(16, 16))
@@ -279,7 +279,7 @@ def test_views_are_spread_over_every_kind_of_networks(
 @pytest.mark.parametrize('count', [1, 2, 4])
 def test_views_and_members_meet_in_all_pairs(members, count):
     views = [View(scale) for scale in range(1, count + 1)]
-    spread = spread_views(2 * members * count, views, members)
+    spread = assign_views(2 * members * count, views, members)
     first = max(members, count)
     assert set(spread[:first]) == set(views)
     pairs = [(k % members, view) for k, view in enumerate(spread)]

@@ -9,7 +9,7 @@ import argparse
 import numpy as np
 import torch
 
-NAMES = ('AUROC', 'AUPR', 'FPR95')
+from abnn_mmseg.evaluation.anomaly import MEASURES
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> dict:
         for case in args.cases for share in args.ood_share
     ]
     return dict(
-        largest_error=max(row[name] for row in rows for name in NAMES),
+        largest_error=max(row[name] for row in rows for name in MEASURES),
         pixels=int(args.pixels), images=args.images, errors=rows)
 
 
@@ -71,7 +71,7 @@ def errors(case: str, ood_share: float, pixels: int, images: int,
     found = metric.evaluate(images)
     return {
         name: abs(found[f'ood/pooled/entropy/{name}'] / 100 - value)
-        for name, value in zip(NAMES, _scikit_learn(scores, labels))
+        for name, value in zip(MEASURES, _scikit_learn(scores, labels))
     }
 
 

@@ -91,19 +91,19 @@ class MapVisualizationHook(Hook):
         image = mmcv.imfrombytes(
             get(sample.img_path, backend_args=self.backend_args),
             channel_order='rgb')
-        views = [self._fit(image)]
+        panels = [self._fit(image)]
         table = palette_table(meta.get('palette') or ())
         for field in ('gt_sem_seg', 'pred_sem_seg'):
             if field in sample:
                 ids = sample.get(field).data[0].cpu().numpy()
-                views.append(table[self._fit(ids.astype(np.uint8))])
+                panels.append(table[self._fit(ids.astype(np.uint8))])
         for score, values in self._maps(sample).items():
             scale = self._range(score, sample.seg_logits.data.shape[0])
-            views.append(with_colour_bar(
+            panels.append(with_colour_bar(
                 colourise(self._fit(values), scale), scale, score))
         return np.hstack([
-            np.pad(view, ((4, 4), (4, 4), (0, 0)), constant_values=255)
-            for view in views
+            np.pad(panel, ((4, 4), (4, 4), (0, 0)), constant_values=255)
+            for panel in panels
         ])
 
     def _maps(self, sample: SegDataSample) -> dict[str, np.ndarray]:

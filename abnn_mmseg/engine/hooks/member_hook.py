@@ -9,6 +9,7 @@ from mmengine.runner import EpochBasedTrainLoop, Runner
 from mmseg.registry import HOOKS
 
 from abnn_mmseg.models.bnl import bayesian_layers
+from abnn_mmseg.utils.checkpoints import is_prior
 
 
 @HOOKS.register_module()
@@ -72,7 +73,7 @@ def only_norms(model, state: dict) -> dict:
         key: value
         for key, value in state.items()
         if key.removeprefix('module.').startswith(prefixes)
-        or key.endswith('.eta') or key == 'steps'
+        or is_prior(key) or key == 'steps'
     }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from abnn_mmseg.export.writers.arrays import encode_picture
 from abnn_mmseg.export.writers.settings import natural_range, slug
+from abnn_mmseg.uncertainty import score_of
 from abnn_mmseg.utils import atomic_write
 from abnn_mmseg.utils.colours import (
     colour_table,
@@ -65,13 +66,11 @@ def _maps(items, settings):
     Maps of the same score share them, so that ``'msp'`` and ``'base: msp'``
     compare.
     """
-    def group(score):
-        return score.rsplit(':', 1)[-1].strip()
-
     maps = []
     for score in settings.scores:
         stats = [item['maps'][other] for item in items
-                 for other in settings.scores if group(other) == group(score)]
+                 for other in settings.scores
+                 if score_of(other) == score_of(score)]
         low = min((row['min'] for row in stats), default=0.0)
         # Most scores start at zero, whatever the smallest pixel says.
         low = 0.0 if natural_range(score, 2) else low

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional, Union
 
-from abnn_mmseg.uncertainty import score_range
+from abnn_mmseg.uncertainty import score_of, score_range
 
 Range = tuple[float, float]
 
@@ -25,7 +25,7 @@ def natural_range(score: str, num_classes: int) -> Optional[Range]:
     """
     if num_classes < 2:
         return None
-    return score_range(score.rsplit(':', 1)[-1].strip(), num_classes)
+    return score_range(score_of(score), num_classes)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import torch
 from mmseg.registry import MODELS
 from torch import Tensor
 
-from abnn_mmseg.models.posteriors.views import View, make_views, spread_views
+from abnn_mmseg.models.posteriors.views import View, assign_views, make_views
 from abnn_mmseg.utils.choices import one_of
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class Posterior:
 
     def views_of(self, count: int) -> list[View]:
         """The view of each of the first ``count`` networks."""
-        return spread_views(count, self.views, max(1, len(self.members)))
+        return assign_views(count, self.views, max(1, len(self.members)))
 
     def rounds(self, count: int) -> list[range]:
         """Stretches of networks after which a tolerance may be judged."""

@@ -20,6 +20,7 @@ from abnn_mmseg.models.posteriors.views import View
 from abnn_mmseg.utils.checkpoints import (
     check_weights,
     is_counter,
+    is_prior,
     map_state_dict,
 )
 
@@ -128,7 +129,7 @@ def weights_of(model: Optional[nn.Module]) -> dict[str, Tensor]:
     """Weights, without what only a loss needs."""
     assert model is not None
     state = model.state_dict(keep_vars=True)
-    return {k: v for k, v in state.items() if not k.endswith('.eta')}
+    return {k: v for k, v in state.items() if not is_prior(k)}
 
 
 def _read(path: str, own: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from mmseg.registry import MODELS
 
-from abnn_mmseg.utils.choices import closest
+from abnn_mmseg.utils.choices import suggestion
 
 
 def check_options(cfg: Mapping) -> None:
@@ -21,9 +21,8 @@ def check_options(cfg: Mapping) -> None:
     for name in cfg:
         if name not in ('type', '_scope_', *known):
             raise ValueError(
-                f'model.posterior.{name} is not an option of {kind}; did you '
-                f'mean {closest(name, known)!r}? Write some of '
-                f'{", ".join(known)}.')
+                f'model.posterior.{name} is not an option of {kind}; '
+                + suggestion(name, known))
 
 
 def _options(kind: type) -> list[str]:

@@ -42,7 +42,7 @@ class SharedTrunk:
         self.enabled = enabled
         # Windows whose first pass is over: all that can be shared is known.
         self.learned: set[int] = set()
-        self.memory: dict[tuple[nn.Module, int, int], _Output] = {}
+        self.outputs: dict[tuple[nn.Module, int, int], _Output] = {}
         self.budget = max_bytes
 
     def knows(self, window: int) -> bool:
@@ -55,13 +55,13 @@ class SharedTrunk:
 
     def shared(self) -> set[tuple[nn.Module, int]]:
         """The calls, module and number, whose output is remembered."""
-        return {(module, call) for module, _, call in self.memory}
+        return {(module, call) for module, _, call in self.outputs}
 
     def learn(self, key: tuple, arguments, output) -> None:
         """Remember an output if it may be shared and there is room."""
         new = _Output(output)
         if new.sharable(arguments) and new.nbytes <= self.budget:
-            self.memory[key] = new
+            self.outputs[key] = new
             self.budget -= new.nbytes
 
 
@@ -98,7 +98,7 @@ class TrunkPass:
     def _share(self, module: nn.Module, forward, *args, **kwargs):
         call = self.calls[module] = self.calls.get(module, -1) + 1
         key = module, self.window, call
-        known = self.trunk.memory.get(key)
+        known = self.trunk.outputs.get(key)
         if known is not None and known.untouched:
             return known.output
         upstream = self.vmapped or not self.forked

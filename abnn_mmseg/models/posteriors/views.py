@@ -84,7 +84,7 @@ def _several(value: Any, kind: Any) -> tuple:
     return (value, ) if isinstance(value, kind) else tuple(value)
 
 
-def spread_views(count: int, views: Sequence[View],
+def assign_views(count: int, views: Sequence[View],
                  members: int = 1) -> list[View]:
     """One view for each of ``count`` networks.
 

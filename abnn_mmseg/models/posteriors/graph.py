@@ -1,8 +1,8 @@
-"""The bank's networks as rows of a batch: plain tensor code for graphs.
+"""The bank's networks as images of a batch: plain tensor code for graphs.
 
 ``torch.vmap`` cannot be exported with a dynamic image size. Here n networks
-are n copies of one image in the batch, and row i of a norm's input gets the
-scale and shift of network i.
+are n copies of one image in the batch, and image i of a norm's input gets
+the scale and shift of network i.
 """
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -17,7 +17,7 @@ from abnn_mmseg.models.posteriors.forking import ForkedNetworks, slice_values
 from abnn_mmseg.models.posteriors.views import View
 
 
-class BankRows:
+class GraphNetworks:
     """K networks for one image, without ``vmap`` and random numbers.
 
     Args:
@@ -26,8 +26,8 @@ class BankRows:
         forward (Callable): The model's deterministic pass, from the size of
             the logits and images to logits.
         example (Tensor): One image, to see what all networks share.
-        draws_per_pass (int): Rows in a pass: memory against the size of the
-            graph.
+        draws_per_pass (int): Networks in one batch. Fewer need less memory
+            and make a larger graph.
     """
 
     def __init__(self, posterior: BNLPosterior, bank: Bank, forward: Callable,
@@ -50,44 +50,44 @@ class BankRows:
         """Yield the logits ``[n, 1, C, H, W]`` of chunks of networks."""
         for view in dict.fromkeys(self.views):
             numbers = [k for k, own in enumerate(self.views) if own == view]
-            memory: dict = {}
+            outputs: dict = {}
             for start in range(0, len(numbers), self.draws_per_pass):
                 chunk = numbers[start:start + self.draws_per_pass]
                 yield view.through(
-                    partial(self._run, image.shape[2:], chunk, memory), image)
+                    partial(self._run, image.shape[2:], chunk, outputs), image)
 
     def _run(self, size: Sequence[int], numbers: Sequence[int],
-             memory: dict, image: Tensor) -> Tensor:
-        rows = len(numbers)
+             outputs: dict, image: Tensor) -> Tensor:
+        copies = len(numbers)
         value = slice_values(self.bank, list(numbers))
         calls: dict[nn.Module, int] = {}
         handlers: dict[nn.Module, Handler] = {
-            module: partial(self._share, module, calls, memory, rows)
+            module: partial(self._share, module, calls, outputs, copies)
             for module in self.candidates
         }
         handlers.update(self.posterior.forks(value, False))
         with handling(handlers):
-            return self.forward(size, _repeat(rows, image))[:, None]
+            return self.forward(size, _repeat(copies, image))[:, None]
 
-    def _share(self, module: nn.Module, calls: dict, memory: dict, rows: int,
-               forward, *args, **kwargs):
-        """Let shared modules see one row, once, and give all the same."""
+    def _share(self, module: nn.Module, calls: dict, outputs: dict,
+               copies: int, forward, *args, **kwargs):
+        """Run a shared module once, on one image, for all networks."""
         calls[module] = calls.get(module, -1) + 1
         key = module, calls[module]
         if key not in self.shared:
             return forward(*args, **kwargs)
-        if key not in memory:
-            args, kwargs = tree_map(_first_row, (args, kwargs))
-            memory[key] = forward(*args, **kwargs)
-        return tree_map(partial(_repeat, rows), memory[key])
+        if key not in outputs:
+            args, kwargs = tree_map(_first_image, (args, kwargs))
+            outputs[key] = forward(*args, **kwargs)
+        return tree_map(partial(_repeat, copies), outputs[key])
 
 
-def _first_row(value):
+def _first_image(value):
     return value[:1] if isinstance(value, Tensor) else value
 
 
-def _repeat(rows: int, value):
-    """Copies, as a caller may write into its own."""
+def _repeat(copies: int, value):
+    """Copies of one image; a caller may write into its own."""
     if not isinstance(value, Tensor):
         return value
-    return value.expand(rows, *value.shape[1:]).clone()
+    return value.expand(copies, *value.shape[1:]).clone()
