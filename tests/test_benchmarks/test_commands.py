@@ -3,6 +3,7 @@ import argparse
 import json
 
 import pytest
+import torch
 from sketches import abnn_config
 
 from benchmarks import (
@@ -14,13 +15,14 @@ from benchmarks import (
     memory,
     metrics,
     soak,
+    threads,
 )
 
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch):
     """Without processes of their own, which import mmseg for seconds each."""
-    for module in (finetune, inference, large, metrics, soak):
+    for module in (finetune, inference, large, metrics, soak, threads):
         monkeypatch.setattr(module, 'in_process', lambda f, *args: f(*args))
 
 
@@ -108,6 +110,22 @@ def test_soak_counts_all_steps(toy):
                  '--iterations', 4)
     assert result['soak_export']['steps'] == 10
     assert result['soak_training']['steps'] == 4
+
+
+def test_threads_get_the_maps_of_one(toy):
+    result = run(threads, '--config', toy, '--threads', 2, '--predictions',
+                 20, '--size', 32, 48)
+    assert result['wrong'] == 0
+    assert result['memory']['steps'] == 2 * 20
+
+
+def test_a_race_counts_maps_that_differ(toy, tmp_path, monkeypatch):
+    answers = iter(range(1000))
+    monkeypatch.setattr(
+        threads, 'entropy', lambda *_: torch.tensor(next(answers)))
+    watch = soak.Watch(4)
+    images = [torch.zeros(1)] * 2
+    assert threads.race(None, None, images, 2, watch) == 4
 
 
 def test_a_process_of_its_own_has_its_own_peak():

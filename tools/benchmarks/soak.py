@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> dict:
 
 def soak_export(args: argparse.Namespace, folder: str) -> dict:
     """The same small images again and again, as arrays and pictures."""
-    cfg = _config(args, folder)
+    cfg = demo_config(args.config, folder)
     inferencer = ABNNInferencer(cfg, f'{folder}/base.pth', device='cpu')
     images = f'{folder}/images'
     _small_images(images, args.images)
@@ -126,7 +126,7 @@ def soak_export(args: argparse.Namespace, folder: str) -> dict:
 
 def soak_training(args: argparse.Namespace, folder: str) -> dict:
     """Members of the demo's network, one after the other."""
-    cfg = _config(args, folder)
+    cfg = demo_config(args.config, folder)
     cfg.train_cfg.max_iters = args.iterations
     cfg.train_cfg.val_interval = args.iterations
     cfg.custom_hooks = [
@@ -136,10 +136,15 @@ def soak_training(args: argparse.Namespace, folder: str) -> dict:
     return SoakHook.watch.verdict()
 
 
-def _config(args: argparse.Namespace, folder: str) -> Config:
-    """The demo's, on the drawn data, over a base that was not trained."""
+def demo_config(path: str, folder: str) -> Config:
+    """A config on drawn data, over a base that was not trained.
+
+    Args:
+        path (str): The config, such as the demo's.
+        folder (str): Holds the data, and gets the base.
+    """
     init_default_scope('mmseg')
-    cfg = Config.fromfile(args.config)
+    cfg = Config.fromfile(path)
     cfg.work_dir = f'{folder}/work'
     cfg.log_level = 'WARNING'
     cfg.load_from = f'{folder}/base.pth'
