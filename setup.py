@@ -53,7 +53,7 @@ setup(
     ],
     python_requires='>=3.9',
     packages=find_packages(include=['abnn_mmseg', 'abnn_mmseg.*']),
-    package_data={'abnn_mmseg': ['py.typed', 'export/gallery/*.html']},
+    package_data={'abnn_mmseg': ['py.typed', 'export/gallery/web/*']},
     cmdclass=dict(build_py=BuildWithConfigs),
     entry_points=dict(console_scripts=['abnn = abnn_mmseg.cli.main:main']),
     zip_safe=False,

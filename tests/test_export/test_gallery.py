@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from abnn_mmseg.export.gallery import GalleryWriter, write_gallery
+from abnn_mmseg.export.gallery.words import WORDS
 from abnn_mmseg.export.result import MapResult
 from abnn_mmseg.export.writers import WriterSettings
+from abnn_mmseg.uncertainty.scores import SCORES
 
 CLASSES = ['road', 'car', 'sky & <b>clouds</b>']
 PALETTE = [[128, 64, 128], [0, 0, 142], [70, 130, 180]]
@@ -97,6 +99,61 @@ def test_images_truth_and_anomalies_are_optional(tmp_path):
     assert not (tmp_path / 'images').exists()
     item, = page_data(tmp_path / 'index.html')['images']
     assert 'anomaly' not in item and not item['truth']
+
+
+def make_pair(index):
+    """The base is blind to the object of every other image."""
+    result = make_result(index)
+    entropy = result.maps['entropy']
+    seen = entropy if index % 2 else entropy - 0.3 * (result.anomaly == 1)
+    result.maps = {'entropy': entropy, 'mutual_information': entropy ** 3,
+                   'base: entropy': seen}
+    return result
+
+
+@pytest.fixture(scope='module')
+def paired(tmp_path_factory):
+    return write_gallery(
+        tmp_path_factory.mktemp('paired'), map(make_pair, range(5)), CLASSES,
+        PALETTE, 'A pair')
+
+
+def test_objects_are_counted_at_equal_false_alarms(paired):
+    data = page_data(paired)
+    known = [np.concatenate([
+        make_pair(i).maps[name][make_pair(i).anomaly == 0] for i in range(5)])
+        for name in ('base: entropy', 'entropy')]
+    difference = data['difference']
+    assert difference['maps'] == ['base: entropy', 'entropy']
+    for pixels, threshold in zip(known, difference['thresholds']):
+        assert (pixels >= threshold).mean() == pytest.approx(0.05, abs=0.01)
+    for i, item in enumerate(sorted(data['images'],
+                                    key=lambda item: NAMES.index(
+                                        item['name']))):
+        thing, = item['objects']
+        assert thing['box'] == [30, 20, 30, 20] and thing['size'] == 600
+        result = make_pair(i)
+        assert thing['found'] == [
+            bool((result.maps[name][result.anomaly == 1] >= threshold).mean()
+                 >= 0.5)
+            for name, threshold in zip(difference['maps'],
+                                       difference['thresholds'])]
+    found = [item['objects'][0]['found'] for item in data['images']]
+    assert f'{found.count([False, True])} only ABNN found' in (
+        difference['text'])
+
+
+def test_small_spots_are_no_objects(tmp_path):
+    result = make_pair(0)
+    result.anomaly[:] = 0
+    result.anomaly[3, 3] = 1
+    write_gallery(tmp_path, [result], CLASSES, PALETTE)
+    data = page_data(tmp_path / 'index.html')
+    assert data['difference'] is None and not data['images'][0]['objects']
+
+
+def test_every_score_has_words():
+    assert set(WORDS) == set(SCORES)
 
 
 def test_maps_of_one_score_share_the_scale(tmp_path):
@@ -209,8 +266,9 @@ def test_the_filter_keeps_matching_names(shown):
 def test_a_click_opens_every_layer(shown):
     shown.open(NAMES[0])
     captions = [caption.text for caption in shown.all('figcaption b')]
-    assert captions == ['Image', 'Ground truth', 'Prediction', 'entropy',
+    assert captions == ['Image', 'Ground truth', 'Prediction', 'Entropy',
                         'base: <msp>']
+    assert 'how undecided' in shown.text('.meaning')
     shown.wait(lambda: shown.window.execute_script(
         'return document.querySelector(".stage img").naturalWidth > 0'))
 
@@ -247,11 +305,11 @@ def test_the_cursor_reads_the_values_of_the_map(shown):
     shown.open('town/2')
     ActionChains(shown.window).move_to_element(
         shown.all('.stage')[1]).perform()
-    text = shown.wait(lambda: 'entropy' in shown.text('#readout') and
+    text = shown.wait(lambda: 'Entropy' in shown.text('#readout') and
                       shown.text('#readout'))
     x, y = map(int, re.search(r'x, y (\d+), (\d+)', text).groups())
     result = make_result(2)
-    value = float(re.search(r'entropy ([\d.e-]+)', text)[1])
+    value = float(re.search(r'Entropy ([\d.e-]+)', text)[1])
     assert value == pytest.approx(result.maps['entropy'][y, x], abs=5e-4)
     assert f'prediction {CLASSES[result.prediction[y, x]]}' in text
     assert 'ground truth anomaly' in text
@@ -278,3 +336,101 @@ def test_a_page_without_images_and_truth_opens(chromium, tmp_path):
     above = (result.maps['entropy'] > 0.2).sum()
     assert abs(shown.mask_pixels() - above) <= 5
     assert shown.errors() == []
+
+
+def test_the_page_opens_on_objects_that_only_one_map_found(chromium, paired):
+    shown = Page(chromium, paired)
+    assert 'only ABNN found' in shown.text('#sentence')
+    first, = shown.all('#groups button[aria-pressed=true]')
+    count = int(first.text.rsplit(' ', 1)[1])
+    assert first.text.startswith('Only ABNN found') and count
+    assert len(shown.all('.chip')) == count
+    shown.wait(lambda: len(shown.all('#duel .tag')) == 2)
+    assert [tag.text for tag in shown.all('#duel .tag')] == ['base', 'ABNN']
+    assert shown.errors() == []
+
+
+def test_the_border_between_two_maps_moves(chromium, paired):
+    from selenium.webdriver import ActionChains
+    shown = Page(chromium, paired)
+    stage = shown.wait(lambda: shown.all('#duel .duel'))[0]
+    ActionChains(shown.window).move_to_element_with_offset(
+        stage, -stage.size['width'] // 4, 0).click().perform()
+    handle, = shown.all('#duel .handle')
+    assert 20 < int(handle.get_attribute('aria-valuenow')) < 30
+    clip = shown.all('#duel .side.right')[0].value_of_css_property(
+        'clip-path')
+    assert 20 < float(re.findall(r'([\d.]+)%', clip)[-1]) < 30
+    assert shown.errors() == []
+
+
+def test_any_two_maps_compare_in_the_view(chromium, paired):
+    shown = Page(chromium, paired)
+    shown.open(NAMES[1])
+    assert [tag.text for tag in shown.all('#panels .tag')] == ['base', 'ABNN']
+    shown.window.execute_script('''
+        const choice = document.getElementById('left-map');
+        choice.value = 'mutual_information';
+        choice.dispatchEvent(new Event('change'));''')
+    assert [tag.text for tag in shown.all('#panels .tag')] == [
+        'Mutual information', 'Entropy']
+    assert shown.errors() == []
+
+
+def touch(window, *fingers):
+    """Fingers that move from one place to another, at the same time."""
+    def send(kind, step):
+        points = [dict(x=x + (to_x - x) * step, y=y + (to_y - y) * step, id=i)
+                  for i, ((x, y), (to_x, to_y)) in enumerate(fingers)]
+        window.execute_cdp_cmd('Input.dispatchTouchEvent', dict(
+            type=kind, touchPoints=[] if kind == 'touchEnd' else points))
+    send('touchStart', 0)
+    for step in np.linspace(0.1, 1, 10).tolist():
+        send('touchMove', step)
+    send('touchEnd', 1)
+
+
+@pytest.fixture
+def phone(chromium):
+    chromium.execute_cdp_cmd('Emulation.setDeviceMetricsOverride', dict(
+        width=400, height=800, deviceScaleFactor=2, mobile=True))
+    chromium.execute_cdp_cmd('Emulation.setTouchEmulationEnabled', dict(
+        enabled=True, maxTouchPoints=2))
+    yield chromium
+    chromium.execute_cdp_cmd('Emulation.setTouchEmulationEnabled', dict(
+        enabled=False))
+    chromium.execute_cdp_cmd('Emulation.clearDeviceMetricsOverride', {})
+
+
+def zoom_of(shown):
+    return shown.window.execute_script('return {...state.zoom}')
+
+
+def test_fingers_zoom_and_move_on_a_phone(phone, paired):
+    shown = Page(phone, paired)
+    shown.open(NAMES[1])
+    box = shown.window.execute_script('''
+        const box = document.querySelectorAll('#panels .stage')[1]
+          .getBoundingClientRect();
+        return [box.left + box.width / 2, box.top + box.height / 2];''')
+    x, y = box
+    touch(phone, ((x - 20, y), (x - 80, y)), ((x + 20, y), (x + 80, y)))
+    zoom = zoom_of(shown)
+    assert 3 < zoom['k'] < 5
+    # The middle between the fingers stays where it is.
+    assert (0.5 - zoom['x']) / zoom['k'] == pytest.approx(0.5, abs=0.03)
+    touch(phone, ((x, y), (x + 60, y)))
+    assert zoom_of(shown)['x'] > zoom['x'] + 0.1
+    assert shown.errors() == []
+
+
+def test_a_phone_shows_pictures_before_controls(phone, paired):
+    shown = Page(phone, paired)
+    shown.open(NAMES[1])
+    bars = [bar.size['height'] for bar in shown.all('#view-page .bar')
+            if bar.is_displayed()]
+    assert sum(bars) < 60
+    shown.all('#view-page .more')[0].click()
+    assert shown.all('#threshold')[0].is_displayed()
+    wide = phone.execute_script('return document.body.scrollWidth')
+    assert wide <= 400

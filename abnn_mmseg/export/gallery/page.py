@@ -9,6 +9,13 @@ from statistics import median
 import cv2
 import numpy as np
 
+from abnn_mmseg.export.gallery.objects import (
+    FALSE_ALARMS,
+    compare_objects,
+    find_pair,
+    pooled,
+)
+from abnn_mmseg.export.gallery.words import meaning_of, title_of
 from abnn_mmseg.export.writers.arrays import encode_picture
 from abnn_mmseg.export.writers.settings import natural_range, slug
 from abnn_mmseg.uncertainty import score_of
@@ -19,7 +26,10 @@ from abnn_mmseg.utils.colours import (
     palette_table,
 )
 
-TEMPLATE = Path(__file__).with_name('template.html')
+# The page's parts, joined into one file that needs no other.
+WEB = Path(__file__).with_name('web')
+SCRIPTS = ('base', 'grid', 'pixels', 'layers', 'compare', 'difference',
+           'view', 'cursor', 'zoom', 'controls')
 
 
 def write_page(folder: Path, settings) -> None:
@@ -29,6 +39,8 @@ def write_page(folder: Path, settings) -> None:
     maps get their colours.
     """
     items = _items(folder / 'items', settings.scores)
+    pair = find_pair(settings.scores)
+    difference = compare_objects(items, pair)
     maps = _maps(items, settings)
     for item in items:
         for entry in maps:
@@ -43,13 +55,31 @@ def write_page(folder: Path, settings) -> None:
         colours=colour_table(settings.colormap).tobytes().hex(),
         metrics=[dict(row) for row in settings.metrics or ()],
         maps=maps,
-        images=items)
-    page = TEMPLATE.read_text(encoding='utf-8')
+        paired=pair is not None,
+        pair=pair or (settings.scores[0], settings.scores[-1]),
+        difference=difference,
+        images=[_shown(item) for item in items])
+    page = _read('page.html').replace('{{style}}', _read('style.css'))
+    page = page.replace('{{script}}', '\n'.join(
+        _read(f'{name}.js') for name in SCRIPTS))
     page = page.replace('{{title}}', html.escape(settings.title))
     # In a script element only `<` can end the data early.
     text = json.dumps(_plain(data), separators=(',', ':'), allow_nan=False)
     page = page.replace('{{data}}', text.replace('<', '\\u003c'))
     atomic_write(folder / 'index.html', page)
+
+
+def _read(name):
+    return (WEB / name).read_text(encoding='utf-8')
+
+
+def _shown(item):
+    """An item without the numbers that only thresholds are made of."""
+    item = {key: value for key, value in item.items() if key != 'known'}
+    item['maps'] = {
+        name: {key: row[key] for key in ('mean', 'p95', 'max')}
+        for name, row in item['maps'].items()}
+    return item
 
 
 def _items(folder, scores):
@@ -68,24 +98,36 @@ def _maps(items, settings):
     """
     maps = []
     for score in settings.scores:
-        stats = [item['maps'][other] for item in items
-                 for other in settings.scores
+        alike = [other for other in settings.scores
                  if score_of(other) == score_of(score)]
+        stats = [item['maps'][other] for item in items for other in alike]
         low = min((row['min'] for row in stats), default=0.0)
         # Most scores start at zero, whatever the smallest pixel says.
         low = 0.0 if natural_range(score, 2) else low
         top = max((row['max'] for row in stats), default=1.0)
-        high = max((row['p99'] for row in stats), default=1.0)
-        threshold = settings.given_threshold(score)
-        if threshold is None:
-            # Marks a twentieth of a usual image: something to start from.
-            threshold = median(row['p95'] for row in stats) if stats else 0.0
+        # Brightest where one pixel of a hundred is: what is rarely high,
+        # such as the mutual information, is not lost in the dark.
+        high = pooled(stats, 0.99) or 0.0
         maps.append(dict(
-            name=score, thumbs=f'thumbs/map-{slug(score)}',
+            name=score, title=title_of(score), meaning=meaning_of(score),
+            thumbs=f'thumbs/map-{slug(score)}',
             scale=settings.given_scale(score) or (
                 low, high if high > low else low + 1),
-            range=(low, max(top, low + 1e-6)), threshold=threshold))
+            range=(low, max(top, low + 1e-6)),
+            threshold=_threshold(items, score, settings)))
     return maps
+
+
+def _threshold(items, score, settings):
+    """The user's, or where a twentieth of the known pixels is marked."""
+    threshold = settings.given_threshold(score)
+    if threshold is None:
+        known = [item['known'][score] for item in items if 'known' in item]
+        threshold = pooled(known, 1 - FALSE_ALARMS)
+    if threshold is None:
+        stats = [item['maps'][score]['p95'] for item in items]
+        threshold = median(stats) if stats else 0.0
+    return threshold
 
 
 def _colour_thumb(path, stats, scale, colormap):

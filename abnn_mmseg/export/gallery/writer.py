@@ -11,6 +11,7 @@ from typing import Any, Optional, Union
 import cv2
 import numpy as np
 
+from abnn_mmseg.export.gallery.objects import find_objects, levels
 from abnn_mmseg.export.gallery.page import write_page
 from abnn_mmseg.export.result import MapResult
 from abnn_mmseg.export.writers.arrays import encode_picture, quantise
@@ -108,10 +109,17 @@ class GalleryWriter(Writer):
         item = dict(name=result.name, width=width, height=height,
                     image=result.image is not None, maps={},
                     truth=result.ground_truth is not None)
+        maps = {score: result.map(score) for score in self.settings.scores}
+        for score, values in maps.items():
+            item['maps'][score] = _map_item(values)
         if result.anomaly is not None:
             item['anomaly'] = float((result.anomaly == 1).mean())
-        for score in self.settings.scores:
-            item['maps'][score] = _map_item(result.map(score))
+            item['objects'] = find_objects(result.anomaly, maps)
+            known = result.anomaly == 0
+            item['known'] = {
+                score: dict(levels=levels(values, known),
+                            count=int(known.sum()))
+                for score, values in maps.items()}
         return item
 
 
@@ -121,7 +129,7 @@ def _map_item(values):
     grey = encode_picture(
         '.png', quantise(thumb, low, high, 255).astype(np.uint8))
     return dict(summary(values), min=low, range=[low, high],
-                p99=float(np.percentile(values, 99)),
+                levels=levels(values), count=values.size,
                 thumb=base64.b64encode(grey).decode())
 
 

@@ -1,0 +1,110 @@
+"""Which unknown objects each map finds, at equal false alarms."""
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import cv2
+import numpy as np
+
+from abnn_mmseg.export.gallery.words import title_of
+from abnn_mmseg.uncertainty import score_of
+
+# The share of known pixels that may be marked.
+FALSE_ALARMS = 0.05
+# Smaller spots are no objects to look for: their share of the image.
+SMALLEST = 1 / 1500
+MOST = 40
+STEPS = np.linspace(0, 1, 201)
+
+
+def levels(values: np.ndarray, valid: Optional[np.ndarray] = None) -> list:
+    """201 quantiles of a map, which stand for its pixels in a set."""
+    pixels = values if valid is None else values[valid]
+    if not pixels.size:
+        return []
+    return np.quantile(pixels, STEPS).astype(float).tolist()
+
+
+def pooled(rows: Sequence[dict], quantile: float) -> Optional[float]:
+    """A quantile of all pixels of a set, from each image's quantiles.
+
+    Args:
+        rows: One dict an image: ``levels`` and ``count``, its pixels.
+        quantile: 0 to 1.
+    """
+    rows = [row for row in rows if row['levels']]
+    if not rows:
+        return None
+    values = np.concatenate([row['levels'] for row in rows])
+    weights = np.concatenate([
+        np.full(len(row['levels']), row['count'] / len(row['levels']))
+        for row in rows])
+    order = np.argsort(values)
+    share = np.cumsum(weights[order]) / weights.sum()
+    at = min(np.searchsorted(share, quantile), len(order) - 1)
+    return float(values[order[at]])
+
+
+def find_objects(anomaly: np.ndarray, maps: dict[str, np.ndarray]) -> list:
+    """Connected unknown regions, each with its median in every map.
+
+    At least half of an object is marked where its median reaches the
+    threshold: only then it counts as found.
+    """
+    count, regions, stats, _ = cv2.connectedComponentsWithStats(
+        (anomaly == 1).astype(np.uint8), connectivity=8)
+    found = []
+    for i in range(1, count):
+        left, top, wide, high, size = stats[i].tolist()
+        if size < SMALLEST * anomaly.size:
+            continue
+        window = np.s_[top:top + high, left:left + wide]
+        inside = regions[window] == i
+        found.append(dict(
+            box=[left, top, wide, high], size=size, medians={
+                name: float(np.median(values[window][inside]))
+                for name, values in maps.items()}))
+    return sorted(found, key=lambda item: -item['size'])[:MOST]
+
+
+def find_pair(scores: Sequence[str]) -> Optional[tuple[str, str]]:
+    """The two maps to compare: a score of the base, and the same of ABNN."""
+    for ours in scores:
+        for other in sorted(scores, key=lambda name: name[:5] != 'base:'):
+            if other != ours and score_of(other) == ours:
+                return other, ours
+    return None
+
+
+def compare_objects(items: list, pair: Optional[tuple[str, str]]
+                    ) -> Optional[dict[str, Any]]:
+    """Mark which map of the pair finds which object; the count in words.
+
+    Both maps get the threshold that marks :data:`FALSE_ALARMS` of the known
+    pixels of the whole set. Objects get ``found``: a flag for each map.
+    """
+    objects = [(item, thing) for item in items
+               for thing in item.get('objects', ())]
+    if pair is None or not objects:
+        return None
+    thresholds = [
+        pooled([item['known'][name] for item in items if 'known' in item],
+               1 - FALSE_ALARMS) for name in pair]
+    if None in thresholds:
+        return None
+    for _, thing in objects:
+        thing['found'] = [thing['medians'][name] >= threshold
+                          for name, threshold in zip(pair, thresholds)]
+    both = [thing['found'] for _, thing in objects]
+    return dict(
+        maps=list(pair), thresholds=thresholds, text=_sentence(
+            len(both), *map(sum, zip(*both)), both.count([False, True]),
+            both.count([True, False]), title_of(pair[1])))
+
+
+def _sentence(count, base, ours, gained, lost, title):
+    return (
+        f'Thresholds of {title.lower()} are set so that each map wrongly '
+        f'marks {FALSE_ALARMS:.0%} of the known pixels. ABNN then finds '
+        f'{ours} of {count} objects that training never showed, the base '
+        f'{base}: {gained} only ABNN found, {lost} only the base. An object '
+        'is found if at least half of it is marked.')
