@@ -20,6 +20,7 @@ test_evaluator = [
         scores=('msp', 'entropy', 'mutual_information', 'max_logit',
                 'energy')),
 ]
+reference = 'base'
 figure = dict(images=3, score='entropy')
 mean = dict(prediction='posterior_mean')
 

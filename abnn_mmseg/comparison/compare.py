@@ -4,12 +4,14 @@
 
     test_sets = dict(test=dict(), val=dict(split='val'))
     methods = [dict(name='base', config='configs/...', checkpoints=[...])]
+    reference = 'base'
     figure = dict(images=3, score='entropy')
     work_dir = 'work_dirs/compare'
 
 ``test_sets`` are as in :mod:`abnn_mmseg.engine.test_sets`, ``methods`` the
-arguments of :class:`Method`. Each row is a file in ``work_dir/rows``, named
-by what decides on it, and is never computed twice.
+arguments of :class:`Method`. All rows are compared with the ``reference``, a
+method or group, by default the first method. Each row is a file in
+``work_dir/rows``, named by what decides on it, and is never computed twice.
 """
 import dataclasses
 from collections.abc import Sequence
@@ -22,8 +24,12 @@ from mmengine.logging import MMLogger
 from mmengine.registry import init_default_scope
 
 from abnn_mmseg.comparison.figure import write_figure
+from abnn_mmseg.comparison.intervals import Intervals
 from abnn_mmseg.comparison.method import Method
-from abnn_mmseg.comparison.report import lines, with_groups
+from abnn_mmseg.comparison.report import (
+    difference_lines,
+    lines,
+)
 from abnn_mmseg.comparison.rows import Data, rows_of
 from abnn_mmseg.engine.test_sets import choose_test_sets
 from abnn_mmseg.engine.tester import write_metrics
@@ -53,12 +59,13 @@ def compare(cfg: Config,
     # mmseg's metric logs a table of its own for each row.
     MMLogger.get_instance('comparison', log_level='WARNING')
     methods = choose_methods(cfg, only)
+    folder = Path(cfg.work_dir) / 'rows'
+    intervals = Intervals(folder, choose_reference(cfg))
     rows: list[dict] = []
     named: Optional[list[str]] = [] if cfg.get('test_sets') else None
     for name, test_set in choose_test_sets(cfg, named).items():
         data = Data(name, test_set, images,
                     {**FIGURE, **cfg.get('figure', {})})
-        folder = Path(cfg.work_dir) / 'rows'
         maps: dict[str, dict] = {}
         for method, is_wanted in methods.items():
             found = rows_of(method, data, folder, device, is_wanted)
@@ -67,16 +74,32 @@ def compare(cfg: Config,
             rows += found
             shown = method.group or method.name
             maps.setdefault(shown, _read_maps(folder, found[0]['key']))
-            write_metrics(Path(json_file), dict(rows=with_groups(rows)))
-        print_table(
-            f'{name}, {len(data.images)} images; %, NLL in nats; '
-            'img: mean over images', lines(
-                [r for r in with_groups(rows) if r['dataset'] == name],
-                data.scores))
+            write_metrics(Path(json_file), dict(rows=intervals.of(rows)))
+        _print_tables(
+            [r for r in intervals.of(rows) if r['dataset'] == name], data,
+            intervals.reference)
         write_figure(
             Path(json_file).with_name(f'{Path(json_file).stem}_{name}.png'),
             data.dataset, data.shown, maps, data.figure['score'])
-    return with_groups(rows)
+    return intervals.of(rows)
+
+
+def _print_tables(rows: Sequence[dict], data: Data, reference: str) -> None:
+    print_table(
+        f'{data.name}, {len(data.images)} images; %, NLL in nats; '
+        'img: mean over images', lines(rows, data.scores))
+    differences = difference_lines(rows, data.scores)
+    if differences:
+        print_table(
+            f'{data.name}, difference to {reference!r} and its 95 % interval '
+            'over images; ~: the interval contains zero', differences)
+
+
+def choose_reference(cfg: Config) -> str:
+    """The name of the method or group that all others are compared with."""
+    known = [name for entry in cfg.methods
+             for name in (entry['name'], entry.get('group')) if name]
+    return one_of('reference', cfg.get('reference', known[0]), known)
 
 
 def choose_methods(cfg: Config,

@@ -42,7 +42,8 @@ def _mean(group: str, variant: str, dataset: str,
     training = over(lambda row: row['training'])
     return dict(
         method=f'{group}, {len(rows)} seeds', variant=variant, group=None,
-        dataset=dataset, images=rows[0]['images'],
+        of_group=group, keys=[row['key'] for row in rows], dataset=dataset,
+        images=rows[0]['images'],
         metrics=split(metrics, 0), spread=split(metrics, 1),
         inference=split(inference, 0), training=split(training, 0),
         disk_bytes=rows[0]['disk_bytes'])
@@ -58,8 +59,7 @@ def lines(rows: Iterable[dict], scores: Sequence[str]) -> list[dict]:
     for row in rows:
         cell = _cells(row)
         first = {
-            'method': row['method'] + (row['variant'] and
-                                       f': {row["variant"]}'),
+            'method': _name(row),
             'mIoU': cell('seg/mIoU', 2), 'ECE': cell('cal/pooled/ECE', 2),
             'NLL': cell('cal/pooled/NLL', 3)
         }
@@ -79,6 +79,50 @@ def lines(rows: Iterable[dict], scores: Sequence[str]) -> list[dict]:
                 **(costs if i == 0 else dict.fromkeys(costs, ''))
             })
     return table
+
+
+def difference_lines(rows: Iterable[dict],
+                     scores: Sequence[str]) -> list[dict]:
+    """Lines for people: differences to the reference, with intervals.
+
+    ``~`` marks a difference whose interval contains zero: images alone may
+    have made it.
+    """
+    table = []
+    for row in rows:
+        if 'difference' not in row:
+            continue
+
+        def cell(name: str, digits: int = 2, known=row['difference']) -> str:
+            return _difference(known.get(name), digits)
+
+        first = {
+            'method': _name(row), 'mIoU': cell('seg/mIoU'),
+            'ECE': cell('cal/pooled/ECE'), 'NLL': cell('cal/pooled/NLL', 3)
+        }
+        for i, score in enumerate(scores or ('-', )):
+            table.append({
+                **(first if i == 0 else dict.fromkeys(first, '')),
+                'score': score, **{
+                    name: cell(f'ood/pooled/{score}/{name}')
+                    for name in NAMES}
+            })
+    return table
+
+
+def _name(row: dict) -> str:
+    return row['method'] + (row['variant'] and f': {row["variant"]}')
+
+
+def _difference(entry: Optional[dict], digits: int) -> str:
+    if not entry or not _is_number(entry['value']):
+        return '-'
+    text = f'{entry["value"]:+.{digits}f}'
+    if 'low' not in entry:
+        return text
+    low, high = entry['low'], entry['high']
+    mark = ' ~' if low <= 0 <= high else ''
+    return f'{text} [{low:.{digits}f}, {high:.{digits}f}]{mark}'
 
 
 def _cells(row: dict):

@@ -2,19 +2,23 @@
 import hashlib
 import itertools
 import json
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Optional
 
 import numpy as np
 from mmengine import fileio
+from mmengine.evaluator import BaseMetric
 from mmseg.registry import DATASETS
 
 from abnn_mmseg.comparison.evaluation import Evaluation
 from abnn_mmseg.comparison.figure import choose_images
+from abnn_mmseg.comparison.intervals import statistics_file
 from abnn_mmseg.comparison.method import Method
 from abnn_mmseg.engine.test_sets import TestSet
 from abnn_mmseg.engine.tester import write_metrics
+from abnn_mmseg.evaluation.image_statistics import image_statistics
 from abnn_mmseg.uncertainty.scores import check_scores
 from abnn_mmseg.utils.choices import evenly_spaced
 from abnn_mmseg.utils.files import atomic_path
@@ -87,7 +91,7 @@ def rows_of(method: Method, data: Data, folder: Path,
     if missing:
         # Also named by the finished ones: a run that was killed while it
         # wrote them goes on.
-        state = folder / f'{key_of(keys)}.unfinished.pth'
+        state = folder / f'{key_of(keys, "images")}.unfinished.pth'
         _evaluate(method, data, {v: keys[v] for v in missing}, state, device)
     rows = []
     for variant, key in keys.items():
@@ -106,15 +110,27 @@ def _evaluate(method: Method, data: Data, keys: dict[str, str], state: Path,
     model.scores = data.maps
     evaluation = Evaluation(
         model, {v: method.variants[v] for v in keys}, data.dataset,
-        data.metrics, data.images, data.shown, data.figure['score'], state)
+        [*data.metrics, dict(type='ImageStatisticsMetric',
+                             scores=data.scores)],
+        data.images, data.shown, data.figure['score'], state)
     results = evaluation.run(f'{method.name} on {data.name}')
     for variant, key in keys.items():
         with atomic_path(state.with_name(f'{key}.npz')) as temporary:
             np.savez_compressed(temporary, **evaluation.arrays(
                 variant))  # type: ignore[arg-type]
+        _write_statistics(evaluation.evaluators[variant].metrics,
+                          statistics_file(state.parent, key))
         write_metrics(state.with_name(f'{key}.json'), dict(
             key=key, images=len(data.images), **results[variant]))
     evaluation.forget()
+
+
+def _write_statistics(metrics: Sequence[BaseMetric], path: Path) -> None:
+    arrays = image_statistics(metrics)
+    if arrays:
+        with atomic_path(path) as temporary:
+            np.savez_compressed(
+                temporary, **arrays)  # type: ignore[arg-type]
 
 
 def key_of(*settings) -> str:

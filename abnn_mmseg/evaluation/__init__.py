@@ -3,9 +3,11 @@ from abnn_mmseg.evaluation.anomaly import AnomalyMetric
 from abnn_mmseg.evaluation.calibration import CalibrationMetric
 from abnn_mmseg.evaluation.curves import DetectionCurve, RiskCoverage
 from abnn_mmseg.evaluation.histograms import ScoreHistogram
+from abnn_mmseg.evaluation.image_statistics import ImageStatisticsMetric
 from abnn_mmseg.evaluation.selective import SelectiveMetric
 
 __all__ = [
-    'AnomalyMetric', 'CalibrationMetric', 'DetectionCurve', 'RiskCoverage',
-    'ScoreHistogram', 'SelectiveMetric'
+    'AnomalyMetric', 'CalibrationMetric', 'DetectionCurve',
+    'ImageStatisticsMetric', 'RiskCoverage', 'ScoreHistogram',
+    'SelectiveMetric'
 ]

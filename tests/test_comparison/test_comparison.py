@@ -95,6 +95,8 @@ def test_every_method_has_its_rows_in_table_json_and_figure(
     assert (tmp_path / 'c_ood.png').stat().st_size > 1000
     table = capsys.readouterr().out
     assert 'ABNN, 2 seeds: T' in table and '±' in table
+    assert "difference to 'base'" in table
+    check_intervals(stored, names)
     check_metrics(rows, comparison, runs, base)
     check_variants(rows)
     check_seeds(rows)
@@ -120,6 +122,22 @@ def check_metrics(rows, comparison, runs, base):
         for key, value in actual.items():
             assert value == pytest.approx(expected[key], abs=0.02), key
         assert len(actual) > 10
+
+
+def check_intervals(stored, names):
+    """All but the reference are compared with it, groups too."""
+    for name in names:
+        row = stored[name]
+        assert ('difference' in row) == (name[0] != 'base')
+        for entry in row.get('difference', {}).values():
+            if 'low' in entry:
+                assert entry['low'] <= entry['value'] + 1e-9
+                assert entry['value'] <= entry['high'] + 1e-9
+        if name[0] != 'base':
+            known = {key for key, entry in row['difference'].items()
+                     if 'low' in entry}
+            assert {'seg/mIoU', 'cal/pooled/ECE', 'cal/pooled/NLL',
+                    'ood/pooled/entropy/FPR95'} <= known
 
 
 def check_variants(rows):
@@ -298,6 +316,12 @@ def test_maps_of_another_score_are_not_drawn(comparison, tmp_path, capsys):
     compare(comparison, path, 1, ['base'])
     assert 'Not in c_ood.png: base' in capsys.readouterr().out
     assert not figure.exists()
+
+
+def test_a_reference_that_is_no_method_is_refused(comparison, tmp_path):
+    comparison.reference = 'bse'
+    with pytest.raises(ValueError, match="did you mean 'base'"):
+        compare(comparison, str(tmp_path / 'c.json'))
 
 
 def test_a_table_without_anomalies_keeps_the_rest(comparison, tmp_path):

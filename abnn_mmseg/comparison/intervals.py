@@ -1,0 +1,192 @@
+"""95 % intervals of differences, by paired bootstrap over images.
+
+A resample takes as many images as there are, with replacement, and the same
+ones for all methods: so images that are hard for all of them do not count. In
+each resample every measure is computed again from the sums over its images
+(:mod:`abnn_mmseg.evaluation.image_statistics`), and the interval of a
+difference holds the middle 95 % of its values. It says how much the choice of
+images matters; other members and draws vary a method as well, which is what
+the spread over seeds says.
+"""
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Optional
+
+import numpy as np
+import torch
+
+from abnn_mmseg.comparison.report import with_groups
+from abnn_mmseg.evaluation import DetectionCurve, ScoreHistogram
+from abnn_mmseg.evaluation.image_statistics import Arrays
+
+RESAMPLES = 1000
+LEVEL = 0.95
+# For each metric its values in all resamples.
+Samples = dict[str, np.ndarray]
+
+
+def resamples(images: int, count: int = RESAMPLES, seed: int = 0
+              ) -> np.ndarray:
+    """How often each resample takes each image, ``[count + 1, images]``.
+
+    The first takes every image once: the set itself.
+    """
+    rng = np.random.default_rng(seed)
+    drawn = rng.multinomial(images, np.full(images, 1 / images), count)
+    return np.concatenate([np.ones_like(drawn[:1]), drawn])
+
+
+def measure(arrays: Arrays, weights: np.ndarray) -> Samples:
+    """The pooled metrics of every resample, in percent (NLL in nats).
+
+    Args:
+        arrays (dict): Statistics of images, see
+            :class:`~abnn_mmseg.evaluation.image_statistics.ImageStatisticsMetric`.
+        weights (np.ndarray): Of :func:`resamples`.
+    """
+    def total(name: str) -> np.ndarray:
+        return np.tensordot(weights, arrays[name], 1)
+
+    found = {}
+    if 'nll' in arrays:
+        found = _classes(*map(total, (
+            'intersect', 'union', 'calibration', 'nll')))
+    for name in arrays:
+        if f'{name} low' in arrays:
+            found.update(_detection(name, arrays, total(name)))
+    return found
+
+
+def _classes(intersect: np.ndarray, union: np.ndarray,
+             calibration: np.ndarray, nll: np.ndarray) -> Samples:
+    pixels, confidence, right = np.moveaxis(calibration, 1, 0)
+    gaps = np.abs(right - confidence).sum(1)
+    with np.errstate(invalid='ignore', divide='ignore'):
+        return {
+            'seg/mIoU': 100 * _mean_of_known(intersect / union),
+            'cal/pooled/ECE': 100 * gaps / pixels.sum(1),
+            'cal/pooled/NLL': nll[:, 0] / nll[:, 1]
+        }
+
+
+def _mean_of_known(iou: np.ndarray) -> np.ndarray:
+    """Mean over the classes that are there, NaN if none is."""
+    there = ~np.isnan(iou)
+    return np.where(there, iou, 0).sum(1) / there.sum(1)
+
+
+def _detection(score: str, arrays: Arrays, counts: np.ndarray) -> Samples:
+    low, high = (torch.from_numpy(arrays[f'{score} {end}'])
+                 for end in ('low', 'high'))
+    values = np.full((len(counts), 3), np.nan)
+    for row, one in zip(values, counts):
+        curve = DetectionCurve(
+            ScoreHistogram(low, high, torch.from_numpy(one)), (1, ), (0, ))
+        if curve.defined:
+            row[:] = (curve.auroc(), curve.average_precision(),
+                      curve.fpr_at_tpr())
+    return {f'ood/pooled/{score}/{name}': 100 * column
+            for name, column in zip(('AUROC', 'AUPR', 'FPR95'), values.T)}
+
+
+def interval_of(own: np.ndarray, other: np.ndarray,
+                difference: float) -> Optional[list[float]]:
+    """The interval ``[low, high]`` of a difference, None without numbers.
+
+    Args:
+        own (np.ndarray): Values in all resamples, the set itself first.
+        other (np.ndarray): The same of what it is compared with.
+        difference (float): Of the metrics themselves. The values come from
+            coarser bins, so the interval moves by what they differ.
+    """
+    values = own - other
+    values = values[~np.isnan(values)]
+    if len(values) < 2 or np.isnan(own[0] - other[0]):
+        return None
+    tail = (1 - LEVEL) / 2
+    ends = np.quantile(values[1:], [tail, 1 - tail])
+    return [float(end) for end in ends - values[0] + difference]
+
+
+class Intervals:
+    """Differences of rows to a reference, each with its interval.
+
+    Args:
+        folder (Path): Where rows keep the statistics of their images.
+        reference (str): Name of the method, or of the group, that all
+            others are compared with.
+    """
+
+    def __init__(self, folder: Path, reference: str) -> None:
+        self.folder = folder
+        self.reference = reference
+        self.known: dict[str, Optional[Samples]] = {}
+
+    def of(self, rows: Sequence[dict]) -> list[dict]:
+        """The rows and those of groups, compared with the reference.
+
+        Each gets ``reference`` and ``difference``, which holds ``value`` and,
+        where the statistics of the images are known, ``low`` and ``high``,
+        for each metric that both rows have.
+        """
+        found = with_groups(rows)
+        for dataset in dict.fromkeys(row['dataset'] for row in rows):
+            self._compare([r for r in found if r['dataset'] == dataset])
+        return found
+
+    def _compare(self, rows: Sequence[dict]) -> None:
+        reference = next(
+            (row for row in rows
+             if self.reference in (row['method'], row.get('of_group'))), None)
+        if reference is None:
+            return
+        against = self._samples(reference)
+        for row in rows:
+            if row is not reference:
+                row['reference'] = self.reference
+                row['difference'] = _differences(
+                    row, reference, self._samples(row), against)
+
+    def _samples(self, row: dict) -> Optional[Samples]:
+        """Values in all resamples, for a group the means of its rows."""
+        parts = [self._of_key(key, row['images'])
+                 for key in row.get('keys', [row.get('key')])]
+        known = [part for part in parts if part is not None]
+        if not known or len(known) < len(parts):
+            return None
+        return {
+            name: np.mean([part[name] for part in known], 0)
+            for name in known[0] if all(name in part for part in known)
+        }
+
+    def _of_key(self, key: str, images: int) -> Optional[Samples]:
+        if key not in self.known:
+            path = statistics_file(self.folder, key)
+            self.known[key] = None
+            if path.is_file():
+                with np.load(path) as arrays:
+                    self.known[key] = measure(dict(arrays),
+                                              resamples(images))
+        return self.known[key]
+
+
+def _differences(row: dict, reference: dict, own: Optional[Samples],
+                 other: Optional[Samples]) -> dict[str, dict]:
+    found = {}
+    for name, value in row['metrics'].items():
+        against = reference['metrics'].get(name)
+        if value is None or against is None:
+            continue
+        entry = found[name] = dict(value=value - against)
+        if own is None or other is None or name not in own:
+            continue
+        if name in other:
+            ends = interval_of(own[name], other[name], entry['value'])
+            if ends is not None:
+                entry.update(low=ends[0], high=ends[1])
+    return found
+
+
+def statistics_file(folder: Path, key: str) -> Path:
+    """Where a row keeps the statistics of its images."""
+    return folder / f'{key}.images.npz'
