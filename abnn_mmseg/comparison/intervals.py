@@ -17,6 +17,7 @@ import torch
 
 from abnn_mmseg.comparison.report import with_groups
 from abnn_mmseg.evaluation import DetectionCurve, ScoreHistogram
+from abnn_mmseg.evaluation.anomaly import MEASURES
 from abnn_mmseg.evaluation.image_statistics import Arrays
 
 RESAMPLES = 1000
@@ -86,7 +87,7 @@ def _detection(score: str, arrays: Arrays, counts: np.ndarray) -> Samples:
             row[:] = (curve.auroc(), curve.average_precision(),
                       curve.fpr_at_tpr())
     return {f'ood/pooled/{score}/{name}': 100 * column
-            for name, column in zip(('AUROC', 'AUPR', 'FPR95'), values.T)}
+            for name, column in zip(MEASURES, values.T)}
 
 
 def interval_of(own: np.ndarray, other: np.ndarray,

@@ -105,7 +105,7 @@ def difference_lines(rows: Iterable[dict],
                 **(first if i == 0 else dict.fromkeys(first, '')),
                 'score': score, **{
                     name: cell(f'ood/pooled/{score}/{name}')
-                    for name in NAMES}
+                    for name in MEASURES}
             })
     return table
 
