@@ -19,7 +19,7 @@ def make_result(name='a/b/000012', seed=0, top=1.0986, size=(24, 36)):
 
 
 def make_writer(name, folder, scores=('entropy', ), **settings):
-    if name == 'mask':
+    if name in ('mask', 'regions', 'pseudo-labels'):
         settings.setdefault('threshold', 0.5)
     return build_writers([name], folder, scores, classes=CLASSES,
                          palette=PALETTE, **settings)[0]

@@ -39,6 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--threshold', type=float, help='from this value on a pixel is an '
         'anomaly (default: as stored with the members)')
+    parser.add_argument(
+        '--keep', type=float, help='share of the pixels of an image that '
+        'pseudo-labels keep (default: those below the threshold)')
+    parser.add_argument(
+        '--min-area', type=int, default=50,
+        help='leave out regions with fewer pixels (default: 50)')
     parser.add_argument('--dtype', default='float32', help='float16 halves')
     parser.add_argument('--title', default='Uncertainty maps')
     parser.add_argument(
@@ -62,6 +68,7 @@ def run(args: argparse.Namespace) -> None:
         cfg, args.checkpoint, args.members, args.device, args.scores)
     settings = dict(
         scale=args.scale, threshold=args.threshold, dtype=args.dtype,
+        keep=args.keep, min_area=args.min_area,
         title=args.title, method=args.method, dataset=args.dataset,
         resume=args.resume, overwrite=args.overwrite)
     done = export_maps(inferencer, args.input, args.out, args.format,

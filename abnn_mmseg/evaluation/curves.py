@@ -125,6 +125,13 @@ class DetectionCurve:
             return float(np.nextafter(above, np.float32(np.inf)))
         return float(scores_of(self.keys[allowed - 1]))
 
+    def best_threshold(self) -> float:
+        """The score at which to alarm for the best F1; NaN without any."""
+        if not len(self.tp):
+            return float('nan')
+        f1 = 2 * self.tp / (self.tp + self.fp + max(self.num_positives, 1))
+        return float(scores_of(self.keys[int(f1.argmax())]))
+
     def rates(self, threshold: float) -> tuple[float, float]:
         """False and true positive rate of ``score >= threshold``.
 

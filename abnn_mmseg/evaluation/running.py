@@ -53,7 +53,7 @@ class RunningMetric(BaseMetric):
         """Measure each image of a batch."""
         for sample in data_samples:
             numbers, totals = self.measure(sample)
-            self._total = _merge(self._total, self._last)
+            self._total = merge_totals(self._total, self._last)
             self._last = totals
             self.results.append(numbers)
 
@@ -62,13 +62,13 @@ class RunningMetric(BaseMetric):
         rank, world_size = get_dist_info()
         number = (len(self.results) - 1) * world_size + rank
         if number < size:
-            self._total = _merge(self._total, self._last)
+            self._total = merge_totals(self._total, self._last)
         part = {name: total.cpu() for name, total in self._total.items()}
         # Not in collect_dir itself: mmengine uses that right afterwards.
         folder = self.collect_dir and osp.join(self.collect_dir, 'totals')
         parts = collect_results([part], world_size, self.collect_device,
                                 folder)
-        self._total = reduce(_merge, parts) if is_main_process() else {}
+        self._total = reduce(merge_totals, parts) if is_main_process() else {}
         metrics = super().evaluate(size)
         self._total, self._last = {}, {}
         return metrics
@@ -97,7 +97,8 @@ class RunningMetric(BaseMetric):
             level=logging.WARNING)
 
 
-def _merge(one: Totals, other: Totals) -> Totals:
+def merge_totals(one: Totals, other: Totals) -> Totals:
+    """Totals of two parts of the images; either may be empty."""
     if not one or not other:
         return one or other
     return {

@@ -17,6 +17,8 @@ FORMATS = {
     'overlay': writers.OverlayWriter,
     'mask': writers.MaskWriter,
     'prediction': writers.PredictionWriter,
+    'pseudo-labels': writers.PseudoLabelWriter,
+    'regions': writers.RegionsWriter,
     'csv': writers.CsvWriter,
     'gallery': GalleryWriter,
 }

@@ -22,6 +22,9 @@ from abnn_mmseg.utils.files import (
 # Settings that files depend on; the page and its title are always made anew.
 SETTINGS = ('scores', 'classes', 'palette', 'scale', 'threshold', 'dtype',
             'colormap', 'opacity', 'method', 'dataset', 'max_side')
+# On record if they are not the default, so that folders of versions without
+# them can be resumed.
+LATER = ('min_area', 'keep')
 Stamp = Optional[list]
 
 
@@ -55,6 +58,9 @@ class Record:
             self._name += f'-{slug(settings.method)}-{slug(settings.dataset)}'
         self._path = self.folder / f'{self._name}.json'
         chosen = {name: getattr(settings, name) for name in SETTINGS}
+        chosen.update({
+            name: getattr(settings, name) for name in LATER
+            if getattr(settings, name) != getattr(WriterSettings, name)})
         # As it will be read: no tuples, no NumPy numbers.
         self._content = json.loads(json.dumps(
             dict(model=model, tiles=tiles, probability=probability,

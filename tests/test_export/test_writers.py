@@ -91,7 +91,8 @@ def test_nothing_is_overwritten_unless_told(tmp_path, format):
     with pytest.raises(FileExistsError, match='--overwrite.*--resume'):
         export()
     assert export(resume=True).complete('a/b/000012')
-    assert sorted(before) == [tmp_path / name for name in files(tmp_path)]
+    assert sorted(map(str, before)) == [
+        str(tmp_path / name) for name in files(tmp_path)]
     export(overwrite=True)
 
 

@@ -13,7 +13,9 @@ from abnn_mmseg.export.writers.pictures import (
     OverlayWriter,
     PredictionWriter,
 )
+from abnn_mmseg.export.writers.pseudo_labels import PseudoLabelWriter
 from abnn_mmseg.export.writers.ranking import CsvWriter
+from abnn_mmseg.export.writers.regions import RegionsWriter
 from abnn_mmseg.export.writers.settings import WriterSettings, natural_range
 from abnn_mmseg.export.writers.threaded import ThreadedWriter
 from abnn_mmseg.export.writers.tiles import NpyTiles
@@ -21,6 +23,7 @@ from abnn_mmseg.export.writers.tiles import NpyTiles
 __all__ = [
     'CsvWriter', 'HeatmapWriter', 'Hdf5Writer', 'MapWriter', 'MaskWriter',
     'NpyTiles', 'NpyWriter', 'NpzWriter', 'OverlayWriter', 'Png16Writer',
-    'PredictionWriter', 'ThreadedWriter', 'TiffWriter', 'Writer',
-    'WriterSettings', 'natural_range'
+    'PredictionWriter', 'PseudoLabelWriter', 'RegionsWriter',
+    'ThreadedWriter', 'TiffWriter', 'Writer', 'WriterSettings',
+    'natural_range'
 ]

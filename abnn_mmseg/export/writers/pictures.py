@@ -56,12 +56,7 @@ class MaskWriter(MapWriter):
 
     def __init__(self, settings):
         super().__init__(settings)
-        for score in settings.scores:
-            if settings.given_threshold(score) is None:
-                raise ValueError(
-                    f"The format 'mask' needs a threshold of {score!r}: "
-                    'store one with the members by `tools/members.py '
-                    'threshold`, or give --threshold.')
+        settings.require_thresholds('mask')
 
     def encode(self, result, score):
         mask = result.map(score) >= self.settings.given_threshold(score)

@@ -48,6 +48,9 @@ class WriterSettings:
         opacity: Weight of the map over the image in overlays.
         method: Name of the method in the benchmark's HDF5 layout.
         dataset: Name of the dataset in the benchmark's HDF5 layout.
+        min_area: Regions with fewer pixels are left out.
+        keep: Share of the pixels of an image that pseudo-labels keep, in
+            (0, 1]. Defaults to those below the threshold.
         title: Heading of the page.
         metrics: Rows of a table shown on the page, one dict a row.
         max_side: Longest side, in pixels, of what the page shows.
@@ -68,6 +71,8 @@ class WriterSettings:
     opacity: float = 0.5
     method: str = 'ABNN'
     dataset: str = 'AnomalyTrack-all'
+    min_area: int = 50
+    keep: Optional[float] = None
     title: str = 'Uncertainty maps'
     metrics: Optional[Sequence[Mapping[str, Any]]] = None
     max_side: int = 1024
@@ -87,6 +92,9 @@ class WriterSettings:
         if self.dtype not in ('float16', 'float32'):
             raise ValueError(f'dtype={self.dtype!r} must be float16 or '
                              'float32.')
+        if self.keep is not None and not 0 < self.keep <= 1:
+            raise ValueError(f'keep={self.keep} is not in (0, 1]; write 0.9 '
+                             'for 90 %.')
         if self.overwrite and self.resume:
             raise ValueError('Choose one of --overwrite (write all again) '
                              'and --resume (skip what is complete).')
@@ -120,6 +128,16 @@ class WriterSettings:
         if isinstance(threshold, Mapping):
             threshold = threshold.get(score)
         return None if threshold is None else float(threshold)
+
+    def require_thresholds(self, form: str, instead: str = '') -> None:
+        """Raise ValueError if a score has no threshold for a format."""
+        for score in self.scores:
+            if self.given_threshold(score) is None:
+                raise ValueError(
+                    f'The format {form!r} needs a threshold of {score!r}: '
+                    'store one with the members by `tools/members.py '
+                    'threshold`, or give --threshold'
+                    f'{", or " + instead if instead else ""}.')
 
     def threshold_of(self, score: str) -> Optional[float]:
         """The threshold given, or the middle of the range, or None."""

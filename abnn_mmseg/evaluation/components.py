@@ -1,0 +1,72 @@
+"""Connected areas of a mask, and how well two sets of them agree."""
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+
+# Overlaps from which on an area counts as found, as SegmentMeIfYouCan has
+# them.
+LEVELS = np.linspace(0.25, 0.75, 11)
+
+
+class Agreement(NamedTuple):
+    """How found areas and true ones cover each other, one number an area.
+
+    Attributes:
+        truth (np.ndarray): sIoU of every true area.
+        found (np.ndarray): sIoU of every found area.
+        precision (np.ndarray): The share of each found area that is true
+            (PPV).
+    """
+    truth: np.ndarray
+    found: np.ndarray
+    precision: np.ndarray
+
+
+def components(mask: np.ndarray, min_area: int = 1) -> np.ndarray:
+    """Number the connected areas (8 neighbours) of a mask from 1 on.
+
+    Args:
+        mask (np.ndarray): bool ``[H, W]``.
+        min_area (int): Smaller ones, in pixels, become 0.
+    """
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(
+        mask.astype(np.uint8), connectivity=8)
+    large = stats[:, cv2.CC_STAT_AREA] >= min_area
+    large[0] = False
+    return (large.cumsum() * large).astype(np.int32)[labels]
+
+
+def agreement(truth: np.ndarray, found: np.ndarray) -> Agreement:
+    """sIoU and PPV of areas (Chan et al., SegmentMeIfYouCan, 2021).
+
+    An area that the other side covers in several pieces is compared with
+    all of them; pixels of the pieces that belong to other areas of its own
+    side do not count against it.
+
+    Args:
+        truth (np.ndarray): Numbers of true areas, 0 elsewhere, any shape.
+        found (np.ndarray): Those of the areas found, the same shape.
+    """
+    size = int(truth.max(initial=0)) + 1, int(found.max(initial=0)) + 1
+    pairs = truth.ravel().astype(np.int64) * size[1] + found.ravel()
+    shared = np.bincount(pairs, minlength=size[0] * size[1]).reshape(size)
+    # An area may lie outside the pixels that count.
+    shared = shared[:, np.append(True, shared[:, 1:].any(0))]
+    shared = shared[np.append(True, shared[1:].any(1))]
+    areas = shared.sum(0)[1:]
+    covered = shared[1:, 1:].sum(0)
+    precision = covered / np.maximum(areas, 1)
+    return Agreement(_adjusted(shared), _adjusted(shared.T), precision)
+
+
+def _adjusted(shared: np.ndarray) -> np.ndarray:
+    """sIoU of the areas of the rows.
+
+    The union of an area with the pieces that touch it is the area, and what
+    of the pieces lies outside of all areas.
+    """
+    inside = shared[1:, 1:]
+    touched = inside > 0
+    union = shared[1:].sum(1) + touched @ shared[0, 1:]
+    return inside.sum(1) / np.maximum(union, 1)
