@@ -33,6 +33,7 @@ from abnn_mmseg.comparison.report import (
 from abnn_mmseg.comparison.rows import Data, rows_of
 from abnn_mmseg.engine.test_sets import choose_test_sets
 from abnn_mmseg.engine.tester import write_metrics
+from abnn_mmseg.utils.checkpoints import reading_once
 from abnn_mmseg.utils.choices import one_of
 from abnn_mmseg.utils.console import print_table
 
@@ -40,6 +41,7 @@ REQUIRED = ('name', 'config', 'checkpoints')
 FIGURE = dict(images=3, score='entropy')
 
 
+@reading_once()
 def compare(cfg: Config,
             json_file: str,
             images: Optional[int] = None,

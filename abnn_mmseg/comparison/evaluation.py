@@ -1,22 +1,33 @@
-"""Test the variants of a method on a dataset; stop and go on at any image."""
+"""Test the variants of a method on a dataset; stop and go on at any image.
+
+The loop is that of ``abnn test``, :class:`abnn_mmseg.engine.tester.Tester`.
+What a comparison adds sits around it: a wrapped model that answers once for
+all variants and takes the time, an evaluator with the metrics of each
+variant, and a hook that stores unfinished work.
+"""
 import copy
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 import torch
 from mmengine.dataset import pseudo_collate
 from mmengine.evaluator import Evaluator
+from mmengine.hooks import Hook
+from mmseg.registry import MODEL_WRAPPERS
+from mmseg.structures import SegDataSample
+from torch import nn
+from torch.utils.data import DataLoader
 
-from abnn_mmseg.engine.tester import grouped
+from abnn_mmseg.engine.tester import Tester, grouped
 from abnn_mmseg.models.posteriors import DeterministicPosterior
 from abnn_mmseg.models.segmentor import Answer, BayesianSegmentor
 from abnn_mmseg.utils.checkpoints import read_checkpoint
-from abnn_mmseg.utils.console import progress
+from abnn_mmseg.utils.console import progress_bar
 from abnn_mmseg.utils.files import atomic_path
 
 # A deterministic pass is timed beside every so many images.
@@ -26,13 +37,152 @@ DISAGREEMENT = ('mutual_information', 'variance')
 SAVE_EVERY = 60.
 
 
-class Evaluation:
-    """All variants in one go: draws are shared, conclusions are their own.
+@MODEL_WRAPPERS.register_module()
+class VariantModel(nn.Module):
+    """Answers once for an image and concludes the answer for each variant.
 
     Args:
-        model (BayesianSegmentor): The method's.
+        module (BayesianSegmentor): The method's.
         variants (dict): Overrides of the segmentor's ``prediction`` and
             ``temperature``, by name.
+
+    Attributes:
+        seconds (list[dict]): Of each image: the time of each step by name.
+    """
+
+    def __init__(self, module: BayesianSegmentor,
+                 variants: dict[str, dict]) -> None:
+        super().__init__()
+        self.module = module
+        self.variants = variants
+        self.seconds: list[dict[str, float]] = []
+        self.is_warm = False
+        self.reference = DeterministicPosterior()
+        self.reference.attach(module)
+
+    def test_step(self, data: dict) -> list[SegDataSample]:
+        """One sample for each variant, of a batch of one image."""
+        data = self.module.data_preprocessor(data, False)
+        inputs, samples = data['inputs'], data['data_samples']
+        if not self.is_warm:
+            # The first pass of a process is slower than all others.
+            self._time_reference(inputs, samples)
+            self.is_warm = True
+        seconds: dict[str, float] = {}
+        answer = self._answer(
+            inputs, [sample.metainfo for sample in samples], seconds)
+        concluded = []
+        for name, changes in self.variants.items():
+            own = [sample.new() for sample in samples]
+            with _clock(f'conclude {name}', seconds):
+                self.module.conclude(answer, own, **changes)
+            concluded += own
+        if len(self.seconds) % TIMED == 0:
+            seconds['reference'] = self._time_reference(inputs, samples)
+        self.seconds.append(seconds)
+        return concluded
+
+    def _answer(self, inputs: torch.Tensor, metas: list[dict],
+                seconds: dict[str, float]) -> Answer:
+        """One answer for all variants; each prediction is timed apart."""
+        model = self.module
+        with _clock('posterior_mean', seconds):
+            answer = model.answer(inputs, metas, predictions=())
+        posteriors = dict(
+            centre=model.posterior.noise_free(), base=self.reference)
+        for name in {*map(self._prediction, self.variants)} & {*posteriors}:
+            with _clock(name, seconds):
+                other = model.answer(inputs, metas, posteriors[name], ())
+            answer.predictions[name] = other.draws
+            if other.logits:
+                answer.logits[name] = other.logits[name]
+        return answer
+
+    def _time_reference(self, inputs: torch.Tensor,
+                        samples: list[SegDataSample]) -> float:
+        """Seconds of one deterministic pass and its maps."""
+        samples = [sample.new() for sample in samples]
+        seconds: dict[str, float] = {}
+        with _clock('reference', seconds):
+            answer = self.module.answer(
+                inputs, [sample.metainfo for sample in samples],
+                self.reference)
+            self.module.conclude(answer, samples, temperature=1.)
+        return seconds['reference']
+
+    def cost(self, name: str) -> dict[str, float]:
+        """Seconds per image of a variant, also as a multiple of one pass.
+
+        Medians, of passes close in time: other programs may be running.
+        """
+        timed = [s for s in self.seconds if 'reference' in s]
+        return dict(
+            seconds=median(self.own_seconds(name, s) for s in self.seconds),
+            deterministic_seconds=median(s['reference'] for s in timed),
+            ratio=median(self.own_seconds(name, s) / s['reference']
+                         for s in timed))
+
+    def own_seconds(self, name: str, seconds: dict[str, float]) -> float:
+        """Seconds that a variant alone would take for an image."""
+        parts = {'posterior_mean', self._prediction(name)}
+        return seconds[f'conclude {name}'] + sum(
+            seconds[part] for part in parts)
+
+    def _prediction(self, name: str) -> str:
+        return self.variants[name].get('prediction', self.module.prediction)
+
+
+class VariantEvaluator(Evaluator):
+    """The metrics of each variant, on its own samples.
+
+    Args:
+        metrics (Sequence[dict]): Configs of metrics.
+        variants (Iterable[str]): Names, in the order of the samples.
+
+    Attributes:
+        results (dict[str, dict]): What :meth:`evaluate` found, by variant.
+    """
+
+    def __init__(self, metrics: Sequence[dict], variants) -> None:
+        self.parts = {
+            name: Evaluator(copy.deepcopy(list(metrics))) for name in variants
+        }
+        self.results: dict[str, dict] = {}
+        super().__init__([
+            metric for part in self.parts.values() for metric in part.metrics])
+
+    def process(self, data_samples: Sequence[SegDataSample],
+                data_batch: Optional[Any] = None) -> None:
+        """Measure one image, of which each variant has a sample."""
+        for sample, part in zip(data_samples, self.parts.values()):
+            part.process([sample], data_batch)
+
+    def evaluate(self, size: int) -> dict:
+        """Fill ``results``; an empty dict leaves the log as it is."""
+        self.results = {
+            name: grouped(part.evaluate(size))
+            for name, part in self.parts.items()
+        }
+        return {}
+
+    def state(self) -> dict[str, list]:
+        """What was measured so far, as tensors and builtins."""
+        return {name: [_state(metric) for metric in part.metrics]
+                for name, part in self.parts.items()}
+
+    def restore(self, state: dict[str, list]) -> None:
+        """Go on from a stored :meth:`state`."""
+        for name, part in self.parts.items():
+            for metric, known in zip(part.metrics, state[name]):
+                _restore(metric, known)
+
+
+class Evaluation(Hook):
+    """All variants in one pass over the images, stored while it runs.
+
+    Args:
+        tester (Tester): Of the method.
+        variants (dict): See :class:`VariantModel`.
         dataset (Dataset): Packs inputs with their ground truth.
         metrics (Sequence[dict]): Configs of metrics.
         images (Sequence[int]): Which images of the dataset.
@@ -41,134 +191,63 @@ class Evaluation:
         state_file (Path): Where unfinished work is kept.
     """
 
-    def __init__(self, model: BayesianSegmentor,
-                 variants: dict[str, dict], dataset,
+    def __init__(self, tester: Tester, variants: dict[str, dict], dataset,
                  metrics: Sequence[dict], images: Sequence[int],
                  shown: Sequence[int], score: str, state_file: Path) -> None:
-        self.model = model
-        self.variants = variants
+        self.tester = tester
+        self.model = VariantModel(tester.model, variants)
+        self.evaluator = VariantEvaluator(metrics, variants)
         self.dataset = dataset
         self.images = list(images)
         self.shown = set(shown)
         self.score = score
         self.state_file = state_file
-        self.evaluators = {
-            name: Evaluator(copy.deepcopy(list(metrics))) for name in variants
-        }
-        for evaluator in self.evaluators.values():
-            evaluator.dataset_meta = dataset.metainfo
-        self.reference = DeterministicPosterior()
-        self.reference.attach(model)
         self.done = 0
-        self.seconds: list[dict[str, float]] = []
         self.maps: dict[str, dict[str, torch.Tensor]] = {}
 
     def run(self, title: str) -> dict[str, dict]:
         """Metrics and seconds of each variant."""
         self._load()
-        saved = time.monotonic()
-        left = self.images[self.done:]
-        if left:
-            # The first pass of a process is slower than all others.
-            self._time_reference(self._inputs(left[0]))
-        for number in progress(left, title, len(left)):
-            self._image(number)
-            self.done += 1
-            # Only between images: an interruption may fall anywhere, and
-            # must not count an image for some of the metrics.
-            if time.monotonic() - saved > SAVE_EVERY:
-                self._save()
-                saved = time.monotonic()
-        return {name: self._result(name) for name in self.variants}
+        self._saved = time.monotonic()
+        # No workers: they would take processors from what is timed.
+        left = DataLoader(self.dataset, sampler=self.images[self.done:],
+                          collate_fn=pseudo_collate)
+        runner = self.tester.runner
+        runner.model = self.model
+        runner.register_hook(self)
+        with progress_bar(title, len(self.images)) as self._show:
+            self.tester.run(left, self.evaluator)
+        return {name: self._result(name) for name in self.model.variants}
+
+    def after_test_iter(self, runner, batch_idx: int, data_batch=None,
+                        outputs: Sequence[SegDataSample] = ()) -> None:
+        """Keep the maps of an image; store all of it from time to time."""
+        number = self.images[self.done]
+        if number in self.shown:
+            for name, sample in zip(self.model.variants, outputs):
+                self._keep(name, number, sample)
+        self.done += 1
+        self._show(self.done)
+        # The metrics of all variants have seen the image by now.
+        if time.monotonic() - self._saved > SAVE_EVERY:
+            self._save()
+            self._saved = time.monotonic()
 
     def forget(self) -> None:
-        """Remove what an unfinished run would need."""
+        """Remove the stored state, once the results are written."""
         self.state_file.unlink(missing_ok=True)
 
     def _result(self, name: str) -> dict:
-        metrics = grouped(self.evaluators[name].evaluate(len(self.images)))
-        networks = len(self.model.posterior)
+        metrics = self.evaluator.results[name]
+        networks = len(self.tester.model.posterior)
         if networks == 1:
             # One network cannot disagree with itself: rounding errors.
             metrics = {key: value for key, value in metrics.items()
                        if not set(key.split('/')) & set(DISAGREEMENT)}
-        timed = [s for s in self.seconds if 'reference' in s]
-        # Medians, of neighbours in time: other programs may be running.
-        return dict(
-            networks=networks,
-            metrics=metrics,
-            inference=dict(
-                seconds=median(self._own(name, s) for s in self.seconds),
-                deterministic_seconds=median(s['reference'] for s in timed),
-                ratio=median(self._own(name, s) / s['reference']
-                             for s in timed)))
+        return dict(networks=networks, metrics=metrics,
+                    inference=self.model.cost(name))
 
-    def _own(self, name: str, seconds: dict[str, float]) -> float:
-        """Seconds that a variant alone would take for an image."""
-        parts = {'posterior_mean', self._prediction(name)}
-        return seconds[f'conclude {name}'] + sum(
-            seconds[part] for part in parts)
-
-    def _prediction(self, name: str) -> str:
-        return self.variants[name].get('prediction', self.model.prediction)
-
-    def _inputs(self, number: int) -> dict:
-        batch = pseudo_collate([self.dataset[number]])
-        return self.model.data_preprocessor(batch, False)
-
-    @torch.no_grad()
-    def _image(self, number: int) -> None:
-        data = self._inputs(number)
-        inputs, samples = data['inputs'], data['data_samples']
-        metas = [sample.metainfo for sample in samples]
-        seconds: dict[str, float] = {}
-        answer = self._answer(inputs, metas, seconds)
-        for name, changes in self.variants.items():
-            with self._clock(f'conclude {name}', seconds), _changed(
-                    self.model, changes):
-                self.model.conclude(answer, samples)
-            self.evaluators[name].process(samples, data)
-            if number in self.shown:
-                self._keep(name, number, samples[0])
-        if self.done % TIMED == 0:
-            seconds['reference'] = self._time_reference(data)
-        self.seconds.append(seconds)
-
-    def _answer(self, inputs: torch.Tensor, metas: list[dict],
-                seconds: dict[str, float]) -> Answer:
-        """One answer for all variants; each prediction is timed apart."""
-        with self._clock('posterior_mean', seconds):
-            answer = self.model.answer(inputs, metas, predictions=())
-        posteriors = dict(
-            centre=self.model.posterior.noise_free(), base=self.reference)
-        for name in {*map(self._prediction, self.variants)} & {*posteriors}:
-            with self._clock(name, seconds):
-                other = self.model.answer(inputs, metas, posteriors[name], ())
-            answer.predictions[name] = other.draws
-            if other.logits:
-                answer.logits[name] = other.logits[name]
-        return answer
-
-    @torch.no_grad()
-    def _time_reference(self, data: dict) -> float:
-        """Seconds of one deterministic pass and its maps."""
-        inputs, samples = data['inputs'], copy.deepcopy(data['data_samples'])
-        metas = [sample.metainfo for sample in samples]
-        seconds: dict[str, float] = {}
-        with self._clock('reference', seconds):
-            answer = self.model.answer(inputs, metas, self.reference)
-            self.model.conclude(answer, samples, temperature=1.)
-        return seconds['reference']
-
-    @contextmanager
-    def _clock(self, name: str, seconds: dict[str, float]) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        seconds[name] = time.perf_counter() - start
-
-    def _keep(self, name: str, number: int, sample) -> None:
+    def _keep(self, name: str, number: int, sample: SegDataSample) -> None:
         maps = self.maps.setdefault(name, {})
         maps[f'{number} {self.score}'] = sample.uncertainty.get(
             self.score)[0].cpu().half()
@@ -182,11 +261,8 @@ class Evaluation:
 
     def _save(self) -> None:
         state = dict(
-            done=self.done, seconds=self.seconds, maps=self.maps,
-            metrics={
-                name: [_state(metric) for metric in evaluator.metrics]
-                for name, evaluator in self.evaluators.items()
-            })
+            done=self.done, seconds=self.model.seconds, maps=self.maps,
+            metrics=self.evaluator.state())
         with atomic_path(self.state_file) as temporary:
             torch.save(state, temporary)
 
@@ -194,12 +270,19 @@ class Evaluation:
         if not self.state_file.is_file():
             return
         state = read_checkpoint(self.state_file)
-        self.done, self.seconds = state['done'], state['seconds']
+        self.done, self.model.seconds = state['done'], state['seconds']
         self.maps = state['maps']
-        for name, evaluator in self.evaluators.items():
-            for metric, known in zip(evaluator.metrics,
-                                     state['metrics'][name]):
-                _restore(metric, known)
+        self.evaluator.restore(state['metrics'])
+
+
+@contextmanager
+def _clock(name: str, seconds: dict[str, float]) -> Iterator[None]:
+    """Take the time of the body, once the device has finished it."""
+    start = time.perf_counter()
+    yield
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    seconds[name] = time.perf_counter() - start
 
 
 def _state(metric) -> dict:
@@ -213,17 +296,3 @@ def _restore(metric, state: dict) -> None:
         metric.load_state_dict(state)
     else:
         metric.results = state['results']
-
-
-@contextmanager
-def _changed(model, changes: dict) -> Iterator[None]:
-    """For a while, some settings of a segmentor or posterior are others."""
-    before: dict[str, Optional[object]] = {
-        name: getattr(model, name) for name in changes}
-    try:
-        for name, value in changes.items():
-            setattr(model, name, value)
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(model, name, value)

@@ -1,10 +1,14 @@
 """The maps of all methods side by side, for a few images."""
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Union
 
 import numpy as np
+from mmseg.datasets import BaseSegDataset
 
+from abnn_mmseg.datasets.protocol import OOD
+from abnn_mmseg.datasets.transforms import LoadAnomalyAnnotations
 from abnn_mmseg.export.inputs import Frame, read_bgr
 from abnn_mmseg.export.overview import write_overview
 from abnn_mmseg.export.result import MapResult
@@ -15,14 +19,24 @@ def choose_images(dataset, images: Sequence[int], count: int) -> list[int]:
     """From each of ``count`` equal parts, the image with most anomaly."""
     if not count:
         return []
-    shares = {}
-    for number in images:
-        sample = dataset[number]['data_samples']
-        anomaly = sample.get('gt_anomaly')
-        shares[number] = (
-            0. if anomaly is None else (anomaly.data == 1).float().mean())
     parts = np.array_split(np.asarray(images), min(count, len(images)))
-    return [int(max(part, key=lambda n: shares[int(n)])) for part in parts]
+    share = partial(anomaly_share, dataset)
+    return [max(map(int, part), key=share) for part in parts]
+
+
+def anomaly_share(dataset, number: int) -> float:
+    """Share of the pixels that are anomalies; reads the label file only.
+
+    It is 0 for datasets without anomaly labels, and for wrapped ones.
+    """
+    if not isinstance(dataset, BaseSegDataset):
+        return 0.
+    load = next((step for step in dataset.pipeline.transforms
+                 if isinstance(step, LoadAnomalyAnnotations)), None)
+    if load is None:
+        return 0.
+    labels = load(dataset.get_data_info(number))['gt_anomaly_map']
+    return float((labels == OOD).mean())
 
 
 def write_figure(path: Union[str, Path], dataset, shown: Sequence[int],

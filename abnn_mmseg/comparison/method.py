@@ -12,15 +12,11 @@ from abnn_mmseg.engine.hooks.cost_hook import KEY as TRAINING_SECONDS
 from abnn_mmseg.engine.loading import (
     BAYESIAN,
     bayesian_model_cfg,
-    build_segmentor,
     split_checkpoints,
 )
+from abnn_mmseg.engine.tester import Tester
 from abnn_mmseg.members.files import is_member_file, read_members
-from abnn_mmseg.models.segmentor import (
-    PREDICTIONS,
-    BayesianSegmentor,
-    check_temperature,
-)
+from abnn_mmseg.models.segmentor import PREDICTIONS, check_temperature
 from abnn_mmseg.utils.arguments import config_file
 from abnn_mmseg.utils.checkpoints import map_state_dict, read_checkpoint
 from abnn_mmseg.utils.choices import one_of
@@ -87,9 +83,12 @@ class Method:
                     f'{files}; write them in checkpoints of the method, so '
                     'that its cost counts them.')
 
-    def build(self, device: Optional[str] = None) -> BayesianSegmentor:
-        """The segmentor, loaded."""
-        return build_segmentor(self.cfg, self.checkpoints, device)
+    def tester(self, work_dir: str, device: Optional[str] = None) -> Tester:
+        """The loaded segmentor in a runner that logs to ``work_dir``."""
+        cfg = copy.deepcopy(self.cfg)
+        # Hooks of the config are for its own training and tests.
+        cfg.update(work_dir=work_dir, log_level='WARNING', custom_hooks=[])
+        return Tester(cfg, self.checkpoints, device)
 
     def settings(self, variant: str) -> dict:
         """All that decides on a row: the model's config and its weights."""

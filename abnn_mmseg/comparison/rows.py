@@ -96,7 +96,7 @@ def rows_of(method: Method, data: Data, folder: Path,
     rows = []
     for variant, key in keys.items():
         row = json.loads((folder / f'{key}.json').read_text())
-        # How it is called is no reason to compute it again.
+        # Names are not part of the key: renaming computes nothing again.
         rows.append(dict(
             method=method.name, variant=variant, group=method.group,
             dataset=data.name, **row, training=method.training(),
@@ -106,10 +106,10 @@ def rows_of(method: Method, data: Data, folder: Path,
 
 def _evaluate(method: Method, data: Data, keys: dict[str, str], state: Path,
               device: Optional[str]) -> None:
-    model = method.build(device)
-    model.scores = data.maps
+    tester = method.tester(str(state.parent.parent / 'logs'), device)
+    tester.model.scores = data.maps
     evaluation = Evaluation(
-        model, {v: method.variants[v] for v in keys}, data.dataset,
+        tester, {v: method.variants[v] for v in keys}, data.dataset,
         [*data.metrics, dict(type='ImageStatisticsMetric',
                              scores=data.scores)],
         data.images, data.shown, data.figure['score'], state)
@@ -118,7 +118,7 @@ def _evaluate(method: Method, data: Data, keys: dict[str, str], state: Path,
         with atomic_path(state.with_name(f'{key}.npz')) as temporary:
             np.savez_compressed(temporary, **evaluation.arrays(
                 variant))  # type: ignore[arg-type]
-        _write_statistics(evaluation.evaluators[variant].metrics,
+        _write_statistics(evaluation.evaluator.parts[variant].metrics,
                           statistics_file(state.parent, key))
         write_metrics(state.with_name(f'{key}.json'), dict(
             key=key, images=len(data.images), **results[variant]))

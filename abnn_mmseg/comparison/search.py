@@ -30,6 +30,7 @@ from abnn_mmseg.engine import train
 from abnn_mmseg.engine.test_sets import TestSet
 from abnn_mmseg.evaluation.anomaly import MEASURES
 from abnn_mmseg.uncertainty import SCORES
+from abnn_mmseg.utils.checkpoints import reading_once
 from abnn_mmseg.utils.configs import find_config
 from abnn_mmseg.utils.files import append_line
 
@@ -98,6 +99,7 @@ class Search:
                 scheduler['end'] = max(1, cfg.train_cfg.max_iters)
         return cfg
 
+    @reading_once()
     def run(self) -> list[dict]:
         """All trials, the deterministic base first."""
         trials = {trial['key']: trial for trial in read_log(self.log)}

@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 from mmengine.config import Config
 from mmengine.dist import is_main_process
@@ -28,6 +28,7 @@ from abnn_mmseg.engine.test_sets import (
     choose_test_sets,
     own_test,
 )
+from abnn_mmseg.utils.checkpoints import reading_once
 from abnn_mmseg.utils.files import atomic_write
 
 GROUPS = dict(
@@ -57,6 +58,7 @@ def test(cfg: Config,
     return metrics
 
 
+@reading_once()
 def test_all(cfg: Config,
              checkpoints: Paths,
              datasets: Optional[Sequence[str]] = None,
@@ -101,9 +103,11 @@ class Tester:
     Args:
         cfg (Config): Its ``model`` and runtime settings.
         checkpoints (str | Sequence[str]): See :func:`build_segmentor`.
+        device (str, optional): Defaults to the best there is.
     """
 
-    def __init__(self, cfg: Config, checkpoints: Paths) -> None:
+    def __init__(self, cfg: Config, checkpoints: Paths,
+                 device: Optional[str] = None) -> None:
         self.cfg = cfg = copy.deepcopy(cfg)
         join_on_cpu(cfg)
         full, self.members = split_checkpoints(checkpoints)
@@ -129,6 +133,9 @@ class Tester:
             default_scope=cfg.get('default_scope', 'mmseg'),
             experiment_name=f'test_{time.time_ns()}',
             cfg=cfg)
+        if device is not None:
+            # The runner has moved it to the best there is.
+            self.model.to(device)
 
     def posterior(self, cfg: dict):
         """A context in which the model answers with another posterior."""
@@ -139,13 +146,21 @@ class Tester:
                  test_set: TestSet,
                  plot_dir: Optional[str] = None) -> Metrics:
         """Metrics of the current posterior on a test set, by group."""
+        return grouped(self.run(
+            test_set.dataloader, test_set.with_plots(plot_dir)))
+
+    def run(self, dataloader: Any, evaluator: Any) -> Metrics:
+        """Run the test loop of the config.
+
+        Args:
+            dataloader (DataLoader | dict): The images, or their config.
+            evaluator (Evaluator | list): The metrics, or their configs.
+        """
         put_test_loop(self.runner, LOOPS.build(
             self.cfg.get('test_cfg') or dict(type='TestLoop'),
-            default_args=dict(
-                runner=self.runner,
-                dataloader=test_set.dataloader,
-                evaluator=test_set.with_plots(plot_dir))))
-        return grouped(self.runner.test())
+            default_args=dict(runner=self.runner, dataloader=dataloader,
+                              evaluator=evaluator)))
+        return self.runner.test()
 
 
 def grouped(metrics: Metrics) -> Metrics:

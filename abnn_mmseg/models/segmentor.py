@@ -218,18 +218,17 @@ class BayesianSegmentor(BaseSegmentor):
                  answer: Answer,
                  data_samples: list[SegDataSample],
                  prediction: Optional[str] = None,
-                 temperature: Optional[float] = None) -> None:
+                 temperature: Union[None, float, str] = None) -> None:
         """Write class map, probability and maps of an answer into samples.
 
         Args:
             answer (Answer): Of these samples' images.
             data_samples (list[SegDataSample]): Where to write.
             prediction (str, optional): Defaults to the model's own.
-            temperature (float, optional): Defaults to the model's own.
+            temperature (float | str, optional): Defaults to the model's own.
         """
         prediction = prediction or self.prediction
-        if temperature is None:
-            temperature = self.current_temperature(prediction)
+        temperature = self.current_temperature(prediction, temperature)
         plain = answer.logits.get(prediction)
         for i, sample in enumerate(data_samples):
             self._set_prediction(
@@ -336,10 +335,14 @@ class BayesianSegmentor(BaseSegmentor):
                 seg_logits=PixelData(data=temper(logits, temperature)),
                 pred_sem_seg=PixelData(data=labels)))
 
-    def current_temperature(self, prediction: Optional[str] = None) -> float:
-        """The number that ``temperature`` stands for."""
-        if not isinstance(self.temperature, str):
-            return self.temperature
+    def current_temperature(
+            self, prediction: Optional[str] = None,
+            temperature: Union[None, float, str] = None) -> float:
+        """The number that ``temperature``, or the model's own, stands for."""
+        if temperature is None:
+            temperature = self.temperature
+        if not isinstance(temperature, str):
+            return temperature
         prediction = prediction or self.prediction
         known = self.posterior.temperatures
         if prediction not in known:

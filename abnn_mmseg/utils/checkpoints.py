@@ -4,8 +4,9 @@ import pickle
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, Optional, Union
 
 import numpy as np
 import torch
@@ -15,6 +16,10 @@ from abnn_mmseg.compat import numpy_makers
 
 # torch reads these whenever it loads: never, or always, run a pickle.
 FORCE = ('TORCH_FORCE_WEIGHTS_ONLY_LOAD', 'TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD')
+
+
+_known: ContextVar[Optional[dict]] = ContextVar(
+    'abnn_mmseg_checkpoints', default=None)
 
 
 def _history_buffer_method(owner: Any, name: str) -> Any:
@@ -54,12 +59,44 @@ def safe_globals() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def read_checkpoint(path: Union[str, Path], mmap: bool = False) -> dict:
-    """The content of a checkpoint on the CPU, or a sentence.
+@contextmanager
+def reading_once() -> Iterator[None]:
+    """A context in which files that did not change are read once.
 
-    With ``mmap`` its tensors stay in the file until they are used.
+    What was read stays in memory until the context ends.
+    """
+    token = _known.set({} if _known.get() is None else _known.get())
+    try:
+        yield
+    finally:
+        _known.reset(token)
+
+
+def read_checkpoint(path: Union[str, Path], mmap: bool = False) -> dict:
+    """The content of a checkpoint on the CPU.
+
+    Args:
+        path (str): The file.
+        mmap (bool): Leave its tensors in the file until they are used; they
+            are not checked for damage then. Defaults to False.
+
+    Raises:
+        FileNotFoundError: If there is no file.
+        ValueError: If it is damaged, or not a checkpoint.
     """
     path = Path(path)
+    known = _known.get()
+    if known is None or not path.is_file():
+        return _read(path, mmap)
+    stat = path.stat()
+    key = (path.resolve(), stat.st_ino, stat.st_size, stat.st_mtime_ns)
+    if (*key, False) not in known and (*key, mmap) not in known:
+        known[(*key, mmap)] = _read(path, mmap)
+    # What is in memory serves those who would have mapped it, too.
+    return dict(known.get((*key, False)) or known[(*key, mmap)])
+
+
+def _read(path: Path, mmap: bool) -> dict:
     if not path.is_file():
         what = 'is a folder' if path.is_dir() else 'does not exist'
         raise FileNotFoundError(

@@ -1,18 +1,20 @@
 import json
 import shutil
 import statistics
-from types import SimpleNamespace
+from pathlib import Path
 
 import cv2
+import mmcv
 import pytest
 import torch
 from mmengine.config import Config
-from mmseg.registry import MODELS
+from mmseg.registry import DATASETS, MODELS
 from sketches import abnn_config, config
-from toys import build, toy_config
+from toys import bayesian_config, build, toy_config
 
 from abnn_mmseg.comparison import Method, compare, evaluation
-from abnn_mmseg.comparison.evaluation import Evaluation
+from abnn_mmseg.comparison.evaluation import VariantEvaluator, VariantModel
+from abnn_mmseg.comparison.figure import choose_images
 from abnn_mmseg.comparison.report import lines
 from abnn_mmseg.comparison.search import combinations
 from abnn_mmseg.engine import save_members
@@ -179,13 +181,12 @@ def check_costs(rows, base, runs):
 
 def test_a_variant_is_charged_for_what_it_uses():
     """By a clock that is given."""
-    some = Evaluation.__new__(Evaluation)
-    some.variants = {'mean': {}, 'centre': dict(prediction='centre'),
-                     'base': dict(prediction='base')}
-    some.model = SimpleNamespace(prediction='posterior_mean')
+    variants = {'mean': {}, 'centre': dict(prediction='centre'),
+                'base': dict(prediction='base')}
+    some = VariantModel(build(bayesian_config()), variants)
     seconds = {'posterior_mean': 1, 'centre': 2, 'base': 4,
-               **{f'conclude {name}': 8 for name in some.variants}}
-    assert {name: some._own(name, seconds) for name in some.variants} == {
+               **{f'conclude {name}': 8 for name in variants}}
+    assert {name: some.own_seconds(name, seconds) for name in variants} == {
         'mean': 8 + 1, 'centre': 8 + 1 + 2, 'base': 8 + 1 + 4}
 
 
@@ -194,28 +195,28 @@ def test_an_interrupted_row_goes_on_and_a_finished_one_stays(
     comparison.methods = comparison.methods[:1] + comparison.methods[2:3]
     expected = by_name(compare(comparison, str(tmp_path / 'whole.json')))
     comparison.work_dir = str(tmp_path / 'again')
-    original, seen = Evaluation._image, []
+    original, seen = VariantEvaluator.process, []
 
-    def interrupted(self, number):
-        original(self, number)
+    def interrupted(self, samples, batch=None):
+        original(self, samples, batch)
         # In the middle of the fifth image: its metrics have seen it.
         if len(seen) == 4:
             raise KeyboardInterrupt
-        seen.append(number)
+        seen.append(Path(samples[0].img_path).name)
 
     monkeypatch.setattr(evaluation, 'SAVE_EVERY', 0.)
-    monkeypatch.setattr(Evaluation, '_image', interrupted)
+    monkeypatch.setattr(VariantEvaluator, 'process', interrupted)
     with pytest.raises(KeyboardInterrupt):
         compare(comparison, str(tmp_path / 'c.json'))
     assert len(json.loads((tmp_path / 'c.json').read_text())['rows']) == 1
 
-    def counting(self, number):
-        seen.append(number)
-        original(self, number)
+    def counting(self, samples, batch=None):
+        seen.append(Path(samples[0].img_path).name)
+        original(self, samples, batch)
 
-    monkeypatch.setattr(Evaluation, '_image', counting)
+    monkeypatch.setattr(VariantEvaluator, 'process', counting)
     rows = by_name(compare(comparison, str(tmp_path / 'c.json')))
-    assert seen == [0, 1, 2, 0, 1, 2]
+    assert seen == 2 * sorted(set(seen)) and len(seen) == 6
     for name, row in rows.items():
         assert row['metrics'] == expected[name]['metrics']
     compare(comparison, str(tmp_path / 'c.json'))
@@ -386,3 +387,36 @@ def test_changed_images_at_the_same_path_have_other_rows(
     # A copy of the data, with other dates, is the same data.
     image.write_bytes(content)
     assert key() == before
+
+
+def test_each_checkpoint_is_read_once(comparison, tmp_path, monkeypatch):
+    read, load = [], torch.load
+
+    def counting(path, *args, **kwargs):
+        if not kwargs.get('mmap'):
+            read.append(str(path))
+        return load(path, *args, **kwargs)
+
+    monkeypatch.setattr(torch, 'load', counting)
+    comparison.test_sets = dict(ood=dict(), id=dict(split='test_id'))
+    compare(comparison, str(tmp_path / 'c.json'))
+    files = {str(Path(path).resolve()) for method in comparison.methods
+             for path in method['checkpoints']}
+    assert len(read) == len(set(read)) and set(read) <= files
+
+
+def test_images_are_chosen_by_their_labels_alone(comparison, monkeypatch):
+    dataset = DATASETS.build(comparison.test_dataloader.dataset)
+    shares = [(dataset[i]['data_samples'].gt_anomaly.data == 1).float().mean()
+              for i in range(len(dataset))]
+
+    def refuse(*args):
+        raise AssertionError('an image was decoded')
+
+    monkeypatch.setattr(mmcv, 'imfrombytes', refuse)
+    monkeypatch.setattr(mmcv.transforms.loading.mmcv, 'imfrombytes', refuse)
+    images = range(len(dataset))
+    assert choose_images(dataset, images, 1) == [
+        max(images, key=lambda i: shares[i])]
+    assert choose_images(dataset, images, len(dataset)) == list(images)
+    assert choose_images(dataset, images, 0) == []
