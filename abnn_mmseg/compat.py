@@ -4,11 +4,14 @@ Each has a test in tests/test_compat.py that names it when a new version of
 the dependency breaks it.
 """
 import copy
-from typing import Any, Optional, TypeVar, cast
+import importlib.metadata
+from typing import Any, Callable, Optional, TypeVar, cast
 
 import numpy as np
 import torch
-from mmengine.runner import Runner
+from mmengine.config import Config
+from mmengine.config.utils import MODULE2PACKAGE
+from mmengine.runner import BaseLoop, Runner
 from torch import Tensor, nn
 from torch._dynamo.exc import UserError as GraphError
 from torch.nn.modules.batchnorm import _BatchNorm as AnyBatchNorm
@@ -18,8 +21,8 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 __all__ = [
     'AnyBatchNorm', 'AnyDropout', 'AnyInstanceNorm', 'GraphError',
-    'KeepsWeights', 'Normalization', 'forget_checkpoints', 'is_vmapped',
-    'numpy_makers',
+    'BareLoop', 'KeepsWeights', 'Normalization', 'PreparesState',
+    'find_bases_with', 'forget_checkpoints', 'is_vmapped', 'numpy_makers',
     'put_test_loop', 'tree_leaves', 'tree_map', 'version_of',
     'with_parameters'
 ]
@@ -62,6 +65,55 @@ class KeepsWeights:
 
     def _init_model_weights(self) -> None:
         """Initializing would throw the weights away."""
+
+
+class PreparesState(nn.Module):
+    """A mixin for modules that change a state dict before it is loaded.
+
+    mmengine loads weights in its own way, so ``load_state_dict`` is not
+    called for every checkpoint.
+    """
+
+    def prepare_state(self, state_dict: dict, prefix: str) -> None:
+        """Change a state dict whose entries for this module have a prefix."""
+        raise NotImplementedError
+
+    def _load_from_state_dict(self, state_dict, prefix, *args) -> None:
+        self.prepare_state(state_dict, prefix)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+class BareLoop(BaseLoop):
+    """A loop that keeps its dataloader's config and builds nothing."""
+
+    def __init__(self, runner: Runner, dataloader: Any) -> None:
+        self._runner = runner
+        self.dataloader = dataloader
+
+
+def find_bases_with(find: Callable[[str], Optional[str]]) -> None:
+    """Let ``_base_`` in any config name files that a function finds.
+
+    An entry in mmengine's table of packages would not do: it refuses names
+    without a folder, does not find an editable install, and would build
+    everything in the scope of the package, which has no registries.
+
+    Args:
+        find (Callable): From a name to a path, or None for other names.
+    """
+    try:
+        importlib.metadata.distribution(MODULE2PACKAGE['mmseg'])
+    except importlib.metadata.PackageNotFoundError:
+        # mmengine looks for the distribution; the fork's has another name.
+        MODULE2PACKAGE['mmseg'] = 'onedl-mmsegmentation'
+    original = Config._get_cfg_path
+
+    def get_cfg_path(cfg_path: str,
+                     filename: str) -> tuple[str, Optional[str]]:
+        path = find(cfg_path)
+        return original(cfg_path, filename) if path is None else (path, None)
+
+    Config._get_cfg_path = staticmethod(get_cfg_path)
 
 
 def put_test_loop(runner: Runner, loop: Any) -> None:

@@ -2,7 +2,9 @@
 import numpy as np
 import pytest
 import torch
+from mmengine.config import Config
 from mmengine.runner import BaseLoop, Runner
+from mmengine.runner.checkpoint import load_state_dict
 from mmseg.registry import MODELS
 from torch import nn
 from toys import toy_config
@@ -99,3 +101,40 @@ def test_trees_are_mapped_and_listed():
     tree = dict(a=(1, 2), b=[3])
     assert compat.tree_map(lambda v: v + 1, tree) == dict(a=(2, 3), b=[4])
     assert compat.tree_leaves(tree) == [1, 2, 3]
+
+
+@pytest.mark.parametrize('load', [
+    lambda model, state: model.load_state_dict(state),
+    lambda model, state: load_state_dict(model, state)])
+def test_a_state_is_prepared_whoever_loads_it(load):
+    class Doubling(compat.PreparesState, nn.Linear):
+        def prepare_state(self, state_dict, prefix):
+            state_dict[f'{prefix}weight'] = 2 * state_dict[f'{prefix}weight']
+
+    model = nn.Sequential(Doubling(2, 2, bias=False))
+    load(model, {'0.weight': torch.ones(2, 2)})
+    assert torch.equal(model[0].weight, torch.full((2, 2), 2.))
+
+
+def test_a_bare_loop_builds_no_dataloader():
+    class Loop(compat.BareLoop):
+        def run(self):
+            return self.runner, self.dataloader
+
+    assert Loop('runner', dict(batch_size=2)).run() == (
+        'runner', dict(batch_size=2))
+
+
+def test_bases_are_found_by_a_name_of_ours(tmp_path):
+    (tmp_path / 'base.py').write_text('value = 3')
+    child = tmp_path / 'child.py'
+    child.write_text("_base_ = 'here::base'")
+    compat.find_bases_with(
+        lambda name: str(tmp_path / 'base.py') if name == 'here::base'
+        else None)
+    assert Config.fromfile(child).value == 3
+    # The names of the package and those of mmengine go on.
+    child.write_text("_base_ = 'abnn_mmseg::abnn_deeplabv3plus_muad.py'")
+    assert Config.fromfile(child).model.posterior.type == 'BNLPosterior'
+    child.write_text("_base_ = './base.py'")
+    assert Config.fromfile(child).value == 3

@@ -5,7 +5,7 @@ from mmengine.config import Config
 from mmseg.registry import MODELS
 
 from abnn_mmseg.cli.source import Code
-from abnn_mmseg.models.segmentor import MASK_HEADS
+from abnn_mmseg.models.architectures import MASK_HEADS
 
 LOSS = 'RandomPriorCrossEntropyLoss'
 # What our loss has of mmseg's, and the defaults that need not be written.

@@ -81,8 +81,14 @@ class AnomalySegDataset(BaseSegDataset):
             seg_map_suffix=seg_map_suffix,
             metainfo=self._protocol_metainfo(metainfo or {}),
             **kwargs)
-        # Not through ``metainfo``: mmengine takes strings there for files.
-        self._metainfo['label_protocol'] = labels.name
+
+    @property
+    def metainfo(self) -> dict:
+        """Meta information of the dataset, with the name of the protocol.
+
+        mmengine would take the name for a file in the ``metainfo`` argument.
+        """
+        return dict(super().metainfo, label_protocol=self.labels.name)
 
     def _split_folders(self, split: Optional[str]) -> dict:
         if split is None:

@@ -55,11 +55,17 @@ class LoadAnomalyAnnotations(LoadAnnotations):
     def __init__(self, backend_args: Optional[dict] = None) -> None:
         super().__init__(backend_args=backend_args)
 
-    def _load_seg_map(self, results: dict) -> None:
-        if 'seg_fields' not in results:
-            # No dataset made this: an image given to mmseg's inference_model,
-            # which removes only its own LoadAnnotations.
-            return
+    def transform(self, results: dict) -> dict:
+        """Add both maps to the results.
+
+        An image given to mmseg's ``inference_model`` comes from no dataset
+        and has no labels, so it passes unchanged.
+        """
+        if 'seg_fields' in results:
+            self._load(results)
+        return results
+
+    def _load(self, results: dict) -> None:
         path = self._label_path(results)
         raw = self._read(path)
         # Not the size of ``img``: that may have been resized already.

@@ -3,17 +3,17 @@ import copy
 from typing import Any
 
 from mmengine.model import is_model_wrapper
-from mmengine.runner import BaseLoop, Runner
+from mmengine.runner import Runner
 from mmseg.registry import LOOPS
 from torch import nn
 
-from abnn_mmseg.compat import forget_checkpoints
+from abnn_mmseg.compat import BareLoop, forget_checkpoints
 from abnn_mmseg.engine.trainer import MemberTrainer, check_base
 from abnn_mmseg.utils.checkpoints import safe_globals
 
 
 @LOOPS.register_module()
-class MemberTrainLoop(BaseLoop):
+class MemberTrainLoop(BareLoop):
     """Trains the members of a config, one after the other, from its base.
 
     With it, mmseg's own ``tools/train.py`` does what ours does::
@@ -37,13 +37,10 @@ class MemberTrainLoop(BaseLoop):
     iter = 0
     epoch = 0
 
-    # mmengine's constructor would build the dataloader, which the runner of
-    # each member does.
     def __init__(self, runner: Runner, dataloader: dict, members: int = 3,
                  **loop) -> None:
         check_base(runner.cfg)
-        self._runner = runner
-        self.dataloader = dataloader
+        super().__init__(runner, dataloader)
         self.members = members
         self.max_epochs = loop.get('max_epochs', 1)
         self.max_iters = loop.get('max_iters', self.max_epochs)

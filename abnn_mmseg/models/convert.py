@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from abnn_mmseg.compat import AnyBatchNorm, AnyInstanceNorm
 from abnn_mmseg.models import bnl
+from abnn_mmseg.models.architectures import TEXT_ENCODER
 from abnn_mmseg.models.scopes import select
 from abnn_mmseg.utils.choices import one_of
 
@@ -206,6 +207,6 @@ def _obstacle(name: str, norm: nn.Module) -> Optional[str]:
         return 'unknown kind of norm'
     if isinstance(norm, AnyBatchNorm) and norm.running_mean is None:
         return 'no running statistics'
-    if 'text_encoder' in name.split('.') and not norm.weight.requires_grad:
+    if TEXT_ENCODER in name.split('.') and not norm.weight.requires_grad:
         return 'inside a frozen text encoder'
     return None

@@ -10,6 +10,7 @@ from mmseg.models.losses.utils import get_class_weight
 from mmseg.registry import MODELS
 from torch import Tensor, nn
 
+from abnn_mmseg.compat import PreparesState
 from abnn_mmseg.utils.choices import one_of
 
 RULES = ('pair', 'sqrt', 'none')
@@ -37,7 +38,7 @@ def draw_eta(num_classes: int, rule: str, weight: float,
 
 
 @MODELS.register_module()
-class RandomPriorCrossEntropyLoss(nn.Module):
+class RandomPriorCrossEntropyLoss(PreparesState):
     """Cross entropy in which class c weighs ``1 + eta_c``.
 
         loss = sum_i (1 + eta_{y_i}) * w_{y_i} * -log p(y_i | x_i)
@@ -181,11 +182,10 @@ class RandomPriorCrossEntropyLoss(nn.Module):
                 f'the logits have {channels} channels; leave num_classes out '
                 'of the loss.')
 
-    def _load_from_state_dict(self, state_dict, prefix, *args) -> None:
-        """A checkpoint of the base network has no eta: keep the drawn one."""
+    def prepare_state(self, state_dict: dict, prefix: str) -> None:
+        """Keep the drawn eta when a checkpoint of the base has none."""
         if self.eta is not None:
             state_dict.setdefault(f'{prefix}eta', self.eta)
-        super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 def set_num_classes(model: nn.Module) -> None:

@@ -4,20 +4,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Union
 
+from abnn_mmseg.models.architectures import DECODE_HEAD, FUSIONS, STAGES
 from abnn_mmseg.utils.choices import closest
 
 Scope = Union[str, Sequence[str]]
-
-# What backbones call their n-th stage, first, and the norms around it that
-# belong to it; i = n - 1. A ViT has none: its layers are single blocks.
-STAGES = (
-    ('layer{n}', ),  # ResNet and its like, MobileNet
-    ('stage{n}', 'transition{i}'),  # HRNet
-    ('stages.{i}', 'downsample_layers.{i}', 'norm{i}'),  # Swin, ConvNeXt
-    ('layers.{i}.[0-9]*', ),  # MiT: embedding, blocks, norm, by number
-    ('block{n}', 'patch_embed{n}', 'norm{n}'),  # MSCAN
-    ('encoder.{i}', ),  # UNet
-)
 
 
 def select(names: Iterable[str], patterns: Scope) -> list[str]:
@@ -51,7 +41,7 @@ def resolve(layers: Iterable[str], scope: Scope) -> list[str]:
         found = _part(names, part)
         if not found:
             tops = sorted({'.'.join(name.split('.')[:2]) for name in names})
-            near = ['all', 'late', 'decode_head', 'backbone', *tops, *names]
+            near = ['all', 'late', DECODE_HEAD, 'backbone', *tops, *names]
             raise ValueError(
                 f'scope={part!r} matches none of the {len(names)} Bayesian '
                 f'layers; did you mean {closest(part, near)!r}? Write '
@@ -82,10 +72,9 @@ def _stage(names: list[str], n: int) -> list[str]:
 
 
 def _late(names: list[str]) -> list[str]:
-    """Heads fuse their branches in a ``*bottleneck`` or ``fusion_conv``."""
-    head = select(names, 'decode_head')
-    for fusions in (('fpn_bottleneck', ), ('bottleneck', 'sep_bottleneck'),
-                    ('fusion_conv', )):
+    """The layers of the decode head from the fusion of its branches on."""
+    head = select(names, DECODE_HEAD)
+    for fusions in FUSIONS:
         late = [n for n in head if set(fusions) & set(n.split('.'))]
         if late:
             return late

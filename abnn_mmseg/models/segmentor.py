@@ -16,6 +16,8 @@ from mmseg.registry import MODELS
 from mmseg.structures import SegDataSample
 from torch import Tensor
 
+from abnn_mmseg.compat import PreparesState
+from abnn_mmseg.models.architectures import MASK_HEADS
 from abnn_mmseg.models.bnl import TrainingNoise, bayesian_layers
 from abnn_mmseg.models.convert import check_norm_types, convert_norms
 from abnn_mmseg.models.losses import set_num_classes
@@ -42,8 +44,6 @@ from abnn_mmseg.utils.choices import one_of
 
 PREDICTIONS = ('posterior_mean', 'centre', 'base')
 FINETUNED = ('scope', 'all')
-# Their output is no logit but a score: how much of the masks a class has.
-MASK_HEADS = ('MaskFormerHead', 'Mask2FormerHead', 'SideAdapterCLIPHead')
 # A mask score that is closer to zero has no logarithm of its own.
 CERTAIN = 1e-6
 
@@ -64,7 +64,7 @@ class Answer(NamedTuple):
     logits: dict[str, list[Tensor]]
 
 
-class BayesianSegmentor(BaseSegmentor):
+class BayesianSegmentor(PreparesState, BaseSegmentor):
     """What makes an mmseg segmentor Bayesian; mixed in before it.
 
     The constructor converts the norms of the built model and freezes all
@@ -127,10 +127,9 @@ class BayesianSegmentor(BaseSegmentor):
         self._freeze()
         self.register_load_state_dict_post_hook(BayesianSegmentor._loaded)
 
-    def _load_from_state_dict(self, state_dict, prefix, *args) -> None:
-        """Also called by mmengine, which loads weights in its own way."""
+    def prepare_state(self, state_dict: dict, prefix: str) -> None:
+        """Take out the members that a checkpoint may carry."""
         self._carried = self.before_load(state_dict)
-        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def _loaded(self, *_) -> None:
         self.after_load(self.__dict__.pop('_carried', []))

@@ -1,11 +1,10 @@
 """Configs by name: ``abnn_mmseg::NAME`` and ``mmseg::NAME``."""
-import importlib.metadata
 from pathlib import Path
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from mmengine.config import Config
-from mmengine.config.utils import MODULE2PACKAGE
 
+from abnn_mmseg.compat import find_bases_with
 from abnn_mmseg.utils.choices import closest
 
 PREFIX = 'abnn_mmseg::'
@@ -49,26 +48,9 @@ def find_config(path: Union[str, Path]) -> str:
 
 
 def register_names() -> None:
-    """Teach mmengine what the names stand for in a ``_base_``."""
-    try:
-        importlib.metadata.distribution(MODULE2PACKAGE['mmseg'])
-    except importlib.metadata.PackageNotFoundError:
-        # mmengine looks for the distribution; the fork's has another name.
-        MODULE2PACKAGE['mmseg'] = 'onedl-mmsegmentation'
-    # An entry of our own in the table would not do: mmengine refuses names
-    # without a folder, does not find an editable install, and would build
-    # everything in a scope 'abnn_mmseg', which has no registries.
-    Config._get_cfg_path = staticmethod(_get_cfg_path)
-
-
-_mmengine_get_cfg_path = Config._get_cfg_path
-
-
-def _get_cfg_path(cfg_path: str, filename: str) -> tuple[str, Optional[str]]:
-    """Path and scope of a base, see ``Config._get_cfg_path``."""
-    if cfg_path.startswith(PREFIX):
-        return find_config(cfg_path), None
-    return _mmengine_get_cfg_path(cfg_path, filename)
+    """Let a ``_base_`` name configs of this package and of mmseg."""
+    find_bases_with(
+        lambda name: find_config(name) if name.startswith(PREFIX) else None)
 
 
 def part_of(cfg: Config, key: str) -> Any:

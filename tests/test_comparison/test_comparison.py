@@ -197,12 +197,12 @@ def test_an_interrupted_row_goes_on_and_a_finished_one_stays(
     comparison.work_dir = str(tmp_path / 'again')
     original, seen = VariantEvaluator.process, []
 
-    def interrupted(self, samples, batch=None):
-        original(self, samples, batch)
+    def interrupted(self, data_samples, data_batch=None):
+        original(self, data_samples, data_batch)
         # In the middle of the fifth image: its metrics have seen it.
         if len(seen) == 4:
             raise KeyboardInterrupt
-        seen.append(Path(samples[0].img_path).name)
+        seen.append(Path(data_samples[0].img_path).name)
 
     monkeypatch.setattr(evaluation, 'SAVE_EVERY', 0.)
     monkeypatch.setattr(VariantEvaluator, 'process', interrupted)
@@ -210,9 +210,9 @@ def test_an_interrupted_row_goes_on_and_a_finished_one_stays(
         compare(comparison, str(tmp_path / 'c.json'))
     assert len(json.loads((tmp_path / 'c.json').read_text())['rows']) == 1
 
-    def counting(self, samples, batch=None):
-        seen.append(Path(samples[0].img_path).name)
-        original(self, samples, batch)
+    def counting(self, data_samples, data_batch=None):
+        seen.append(Path(data_samples[0].img_path).name)
+        original(self, data_samples, data_batch)
 
     monkeypatch.setattr(VariantEvaluator, 'process', counting)
     rows = by_name(compare(comparison, str(tmp_path / 'c.json')))

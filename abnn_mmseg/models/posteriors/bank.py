@@ -8,6 +8,7 @@ from mmseg.registry import MODELS
 from torch import Tensor
 
 from abnn_mmseg.compat import version_of
+from abnn_mmseg.models.architectures import AUXILIARY_HEAD
 from abnn_mmseg.models.bnl import (
     BayesianNorm,
     Network,
@@ -123,7 +124,7 @@ class BNLPosterior(ForkingPosterior):
         self.layers = {
             name: layer
             for name, layer in self.every_layer.items()
-            if not name.startswith('auxiliary_head')
+            if not name.startswith(AUXILIARY_HEAD)
         }
         if not set(self.in_scope) & set(self.layers):
             raise ValueError(

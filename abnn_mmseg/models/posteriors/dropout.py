@@ -8,6 +8,7 @@ from mmseg.registry import MODELS
 from torch import Tensor, nn
 
 from abnn_mmseg.compat import AnyDropout
+from abnn_mmseg.models.architectures import DECODE_HEAD
 from abnn_mmseg.models.passes import let_handle
 from abnn_mmseg.models.posteriors.base import Forward, Networks
 from abnn_mmseg.models.posteriors.draws import check_draws
@@ -73,7 +74,7 @@ class DropoutPosterior(ForkingPosterior):
         modules = dict(model.named_modules())
         layers = [n for n, m in modules.items() if isinstance(m, AnyDropout)]
         if self.modules == 'head':
-            names = select(layers, 'decode_head')
+            names = select(layers, DECODE_HEAD)
         else:
             names = [n for n in _tops(modules, self.modules) if n]
         if not names:
