@@ -1,4 +1,4 @@
-"""Every private interface of a dependency that is used, in one place.
+"""The private interfaces of dependencies that the package uses.
 
 Each has a test in tests/test_compat.py that names it when a new version of
 the dependency breaks it.
@@ -32,7 +32,7 @@ M = TypeVar('M', bound=nn.Module)
 
 
 def is_vmapped(tensor: Tensor) -> bool:
-    """Whether ``torch.vmap`` is at work on this tensor."""
+    """Whether a tensor is one of a batch inside ``torch.vmap``."""
     return torch._C._functorch.is_batchedtensor(tensor)
 
 

@@ -1,5 +1,6 @@
 """A lower folder never imports a higher one, and no module its importer."""
 import ast
+import runpy
 from functools import cache
 from pathlib import Path
 
@@ -81,3 +82,40 @@ def test_no_import_goes_round():
 
     for name in modules():
         visit(name, ())
+
+
+def test_the_picture_of_the_layers_is_that_of_the_code():
+    docs = ROOT.parent / 'docs'
+    drawn = runpy.run_path(str(docs / 'draw_layers.py'))
+    assert drawn['LAYERS'] == LAYERS[-2::-1]
+    assert (docs / 'layers.svg').read_text() == drawn['picture'](), (
+        'run python docs/draw_layers.py')
+    for layer, text in (*drawn['IMAGE'], *drawn['TRAINING']):
+        file, names = text.split(': ')
+        source = (ROOT / layer / file).read_text()
+        for name in names.split(', '):
+            assert f'def {name}(' in source or f'class {name}(' in source
+
+
+def public_names(path: Path) -> list:
+    """Public classes, functions and methods of a module."""
+    found = []
+
+    def visit(node, prefix: str) -> None:
+        for child in node.body:
+            if isinstance(child, (ast.ClassDef, ast.FunctionDef)) and (
+                    not child.name.startswith('_')):
+                found.append((prefix + child.name, child))
+                if isinstance(child, ast.ClassDef):
+                    visit(child, f'{prefix}{child.name}.')
+
+    visit(ast.parse(path.read_text()), '')
+    return found
+
+
+def test_every_public_name_has_a_docstring():
+    lacking = [
+        f'{path.relative_to(ROOT)}: {name}' for path in ROOT.rglob('*.py')
+        for name, node in public_names(path) if not ast.get_docstring(node)
+    ]
+    assert not lacking

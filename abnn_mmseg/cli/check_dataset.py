@@ -15,6 +15,7 @@ from abnn_mmseg.utils.arguments import add_config, read_config
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``abnn check-dataset``."""
     add_config(parser, 'any config with dataloaders')
     parser.add_argument(
         '--split',
@@ -55,6 +56,7 @@ def label_table(report):
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run ``abnn check-dataset``."""
     register_all_modules()
     cfg = read_config(args)
     console = Console()

@@ -6,6 +6,7 @@ from abnn_mmseg.utils.arguments import add_config, read_config
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``abnn compare``."""
     add_config(parser, 'config with methods and test_sets')
     parser.add_argument(
         '--json', required=True, help='results; the figures lie beside')
@@ -18,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    """Compare the methods of a config."""
     cfg = read_config(args)
     compare(cfg, args.json, args.images, args.only, args.device)
     print(f'Numbers: {args.json}')

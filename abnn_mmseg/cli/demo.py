@@ -38,6 +38,7 @@ QUICK: dict[str, Any] = dict(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``abnn demo``."""
     parser.add_argument(
         '--work-dir', help='where everything goes (default work_dirs/demo; '
         'work_dirs/demo-quick with --quick)')
@@ -47,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    """Run ``abnn demo``."""
     quick = '-quick' if args.quick else ''
     folder = args.work_dir or f'work_dirs/demo{quick}'
     demo = Demo(folder, **QUICK) if args.quick else Demo(folder)

@@ -10,6 +10,7 @@ from abnn_mmseg.utils.arguments import add_config, add_launcher, read_config
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``abnn export``."""
     add_config(parser)
     parser.add_argument('checkpoint', help='base or full checkpoint')
     parser.add_argument(
@@ -62,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    """Run ``abnn export``."""
     cfg = read_config(args)
     join_processes(cfg)
     inferencer = ABNNInferencer(

@@ -46,6 +46,7 @@ def _whole(cfg: Config) -> Optional[tuple]:
 
 
 def is_labelled(cfg: Config, split: str) -> bool:
+    """Whether the images of a split are loaded with labels."""
     evaluator = cfg[f'{split}_evaluator']
     many = [evaluator] if isinstance(evaluator, dict) else evaluator
     return not any(metric.get('format_only') for metric in many) and any(

@@ -30,6 +30,7 @@ def resets(part: dict) -> dict:
 
 
 def why_reset(change: str) -> str:
+    """The comment that gives the reasons for a reset."""
     reasons = []
     if 'pretrained' in change or 'init_cfg' in change:
         reasons.append('load_from has all weights')
@@ -54,6 +55,7 @@ def change_heads(part: Any, name: str, classes: Optional[int]) -> Any:
 
 
 def gives_prior(cfg: Config) -> bool:
+    """Whether the head that predicts gets the random class prior."""
     return bool(_prior(main_head(cfg), num_classes_of(cfg)))
 
 

@@ -11,6 +11,7 @@ from abnn_mmseg.utils.console import plain_console
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``abnn make-bdd-anomaly``."""
     parser.add_argument('data_root', help='folder of BDD100K')
     parser.add_argument(
         '--images', default='images', help='images, below data_root')
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    """Run ``abnn make-bdd-anomaly``."""
     held_out = (*HELD_OUT, 'bicycle') if args.with_bicycle else HELD_OUT
     splits = split_bdd(
         osp.join(args.data_root, args.images),

@@ -15,6 +15,7 @@ from abnn_mmseg.utils.console import plain_console
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``abnn make-muad-sketch``."""
     parser.add_argument('out', help='folder for the splits')
     for split in SPLITS:
         parser.add_argument(
@@ -31,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def summary(manifest, seconds, out):
+    """A table of the share of each class in each split."""
     table = Table(title=f'MUAD-sketch in {out}, {seconds:.1f} s',
                   caption='pixels of each class, in %')
     table.add_column('id', justify='right')
@@ -46,6 +48,7 @@ def summary(manifest, seconds, out):
 
 
 def run(args: argparse.Namespace) -> None:
+    """Run ``abnn make-muad-sketch``."""
     start = time.perf_counter()
     manifest = make_muad_sketch(
         args.out, counts={split: getattr(args, split) for split in SPLITS},

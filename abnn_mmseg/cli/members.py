@@ -27,6 +27,7 @@ from abnn_mmseg.utils.files import check_free
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``abnn members``."""
     commands = parser.add_subparsers(dest='command', required=True)
 
     def command(name: str, text: str) -> argparse.ArgumentParser:
@@ -83,6 +84,7 @@ def _add_out(parser: argparse.ArgumentParser) -> None:
 
 
 def listing(files) -> list:
+    """Rows of a table: what each member of some files is."""
     rows = []
     for member in read_members(files):
         meta = member['meta']
@@ -96,10 +98,12 @@ def listing(files) -> list:
 
 
 def plain(member: dict) -> dict:
+    """A member without the file it was read from."""
     return dict(state=member['state'], meta=member['meta'])
 
 
 def run(args: argparse.Namespace) -> None:
+    """Run ``abnn members``."""
     if 'out' in args:
         check_free(args.out, args.overwrite)
     if args.command == 'list':

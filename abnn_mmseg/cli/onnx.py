@@ -15,6 +15,7 @@ from abnn_mmseg.utils.files import atomic_path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``abnn onnx``."""
     add_config(parser)
     parser.add_argument('checkpoint', help='base or full checkpoint')
     parser.add_argument('out', help='file to write, .onnx or .pt2')
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    """Run ``abnn onnx``."""
     if not args.out.endswith(('.onnx', '.pt2')):
         raise ValueError(f'{args.out} must end in .onnx or .pt2.')
     if Path(args.out).exists() and not args.overwrite:

@@ -8,6 +8,7 @@ from abnn_mmseg.utils.console import print_table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``abnn search``."""
     add_config(parser, 'config with search')
     parser.add_argument('--log', required=True, help='JSON lines of trials')
     parser.add_argument(
@@ -21,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    """Run ``abnn search``."""
     search = Search(args.config, args.log, args.cfg_options, args.images,
                     args.device)
     trials = search.run()

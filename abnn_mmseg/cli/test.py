@@ -15,6 +15,7 @@ from abnn_mmseg.utils.console import print_table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``abnn test``."""
     add_config(parser)
     parser.add_argument(
         'checkpoint', nargs='+',
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    """Run ``abnn test``."""
     cfg = read_config(args)
     if args.amp:
         test_with_amp(cfg, args.amp)

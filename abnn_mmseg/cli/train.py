@@ -10,6 +10,7 @@ COLUMNS = ('name', 'mIoU', 'cal/pooled/NLL', 'cal/pooled/ECE')
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``abnn train``."""
     add_config(parser)
     parser.add_argument('--work-dir', help='where logs and members go')
     parser.add_argument(
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    """Run ``abnn train``."""
     cfg = read_config(args)
     cfg.resume = args.resume or cfg.get('resume', False)
     if args.amp:

@@ -73,6 +73,7 @@ class ReplayableSampler(Sampler):
         self.first = count
 
     def set_epoch(self, epoch: int) -> None:
+        """Tell the other sampler the epoch, and remember it."""
         self.epoch = epoch
         self.sampler.set_epoch(epoch)
 
@@ -92,9 +93,11 @@ class ReplayableDataset(Dataset):
 
     @property
     def metainfo(self) -> dict:
+        """The other dataset's meta information."""
         return self.dataset.metainfo
 
     def full_init(self) -> None:
+        """Load the list of the other dataset."""
         self.dataset.full_init()
 
     def __len__(self) -> int:

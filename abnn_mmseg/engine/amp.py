@@ -20,25 +20,26 @@ class CPUAmpOptimWrapper(OptimWrapper):
 
     @contextmanager
     def optim_context(self, model):
+        """Run the forward pass in bfloat16."""
         with super().optim_context(model), autocast(dtype=torch.bfloat16):
             yield
 
 
 def default_dtype() -> str:
-    """What ``--amp`` means on this machine."""
+    """The type that ``--amp`` without a value selects on this machine."""
     return 'bfloat16' if get_device() == 'cpu' else 'float16'
 
 
 def train_with_amp(cfg: Config, dtype: str) -> None:
-    """What ``tools/train.py --amp`` does to a config."""
+    """Let a config train in mixed precision."""
     cfg.optim_wrapper.update(type='AmpOptimWrapper', dtype=dtype)
 
 
 def test_with_amp(cfg: Config, dtype: str) -> None:
-    """What ``tools/test.py --amp`` does to a config, and to torch.
+    """Let a config test in mixed precision.
 
-    Statistics, scores and metrics stay float32. mmengine's loop knows on and
-    off only, so the type is made torch's default for this process.
+    Statistics, scores and metrics stay float32. mmengine's loop cannot choose
+    the type, so it becomes torch's default in this process.
     """
     _check(dtype)
     torch.set_autocast_dtype(get_device(), getattr(torch, dtype))
@@ -46,7 +47,7 @@ def test_with_amp(cfg: Config, dtype: str) -> None:
 
 
 def amp_on_cpu(cfg: Config) -> None:
-    """Replace ``AmpOptimWrapper`` where mmengine would ask for a GPU."""
+    """Replace ``AmpOptimWrapper``, which needs a GPU, on a CPU."""
     wrapper = cfg.optim_wrapper
     if wrapper.get('type') != 'AmpOptimWrapper' or get_device() != 'cpu':
         return

@@ -11,14 +11,14 @@ from mmengine.dist import init_dist, is_distributed
 
 
 def join_processes(cfg: Config) -> None:
-    """Take part in what the config's ``launcher`` has started."""
+    """Join the processes that the config's ``launcher`` has started."""
     join_on_cpu(cfg)
     if cfg.get('launcher', 'none') != 'none' and not is_distributed():
         init_dist(cfg.launcher, **cfg.env_cfg.dist_cfg)
 
 
 def join_on_cpu(cfg: Config) -> None:
-    """The same where there is no GPU; otherwise leave it to the Runner.
+    """Join the processes if there is no GPU; otherwise the Runner does it.
 
     mmengine's own way sets a GPU for every process. This one uses gloo and
     wraps the model without a device.
@@ -30,17 +30,17 @@ def join_on_cpu(cfg: Config) -> None:
         _name_slurm_process()
     if not torch.distributed.is_initialized():
         torch.distributed.init_process_group('gloo')
-        # Left to the end of the interpreter, gloo's threads abort it at times.
+        # Otherwise gloo's threads sometimes abort the interpreter at its end.
         atexit.register(_leave)
     cfg.model_wrapper_cfg = dict(
         type='MMDistributedDataParallel', device_ids=None)
 
 
 def leave_processes() -> None:
-    """Part from the other processes once all have finished.
+    """Leave the process group once all processes have finished.
 
-    Models are collected first: what is left of DDP when the interpreter ends
-    would still want its threads.
+    Models are deleted first, because DDP uses the threads of the group when
+    it is deleted.
     """
     gc.collect()
     if torch.distributed.is_available() and torch.distributed.is_initialized():
@@ -54,7 +54,7 @@ def _leave() -> None:
 
 
 def _name_slurm_process() -> None:
-    """Tell torch in its words what Slurm says in its own."""
+    """Set the environment variables that torch reads from those of Slurm."""
     if 'SLURM_PROCID' not in os.environ:
         raise ValueError("launcher='slurm', but SLURM_PROCID is not set; "
                          'start the tool with srun.')

@@ -1,4 +1,4 @@
-"""Build a segmentor from a config and whatever checkpoints there are."""
+"""Build a segmentor from a config and its checkpoints."""
 import copy
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -29,10 +29,11 @@ BAYESIAN = {
 
 
 def bayesian_model_cfg(cfg: Config) -> ConfigDict:
-    """The model of a config, given uncertainty if it has none.
+    """The config of a Bayesian segmentor, from that of any segmentor.
 
-    A plain segmentor becomes its Bayesian sister with the deterministic
-    posterior: the same predictions, plus the maps of one network.
+    A plain segmentor becomes the Bayesian class of its kind with the
+    deterministic posterior: it predicts the same, and has the maps of one
+    network.
     """
     model = copy.deepcopy(cfg.model)
     check_options(model.get('posterior') or {})
@@ -50,7 +51,7 @@ def bayesian_model_cfg(cfg: Config) -> ConfigDict:
 
 
 def forget_pretrained(model: dict) -> None:
-    """Ask for no pretrained weights, in no part: a checkpoint has them."""
+    """Remove pretrained weights from all parts; a checkpoint has them."""
     for key, value in model.items():
         if key in ('pretrained', 'init_cfg'):
             model[key] = None
@@ -86,7 +87,7 @@ def build_segmentor(cfg: Config,
             'and any number of member files.')
     model = MODELS.build(model_cfg)
     if members:
-        # They win over those that the config names.
+        # Files given here replace those that the config names.
         model.posterior.member_files = None
     load_base(model, full[0])
     if len(full) > 1:
@@ -103,7 +104,7 @@ def build_segmentor(cfg: Config,
 
 
 def split_checkpoints(checkpoints: Paths) -> tuple[list, list]:
-    """Full checkpoints, and member files; no file may be named twice."""
+    """Sort files into full checkpoints and member files; refuse duplicates."""
     if isinstance(checkpoints, (str, Path)):
         checkpoints = [checkpoints]
     check_distinct(checkpoints)
@@ -133,10 +134,10 @@ def build_posterior(model: BayesianSegmentor, cfg: dict,
 
 @contextmanager
 def another_posterior(model: BayesianSegmentor, posterior: Posterior):
-    """For a while, a segmentor predicts with another posterior.
+    """A context in which a segmentor predicts with another posterior.
 
-    For runners, which call ``predict`` and know no posteriors; where it can
-    be an argument, it is one of :meth:`BayesianSegmentor.answer`.
+    It is for runners, which call ``predict``. Other code passes a posterior
+    to :meth:`BayesianSegmentor.answer`.
     """
     own, model.posterior = model.posterior, posterior
     try:

@@ -1,4 +1,4 @@
-"""A training loop for any runner: all members of a config."""
+"""A registered loop that trains all members of a config."""
 import copy
 from typing import Any
 
@@ -27,7 +27,7 @@ class MemberTrainLoop(BareLoop):
 
     Args:
         runner (Runner): Whose config says what to train.
-        dataloader (dict): Of the training images.
+        dataloader (dict): Config of the training dataloader.
         members (int): How many members. Defaults to 3.
         **loop: Arguments of the loop that trains one member: mmengine's
             ``IterBasedTrainLoop``, or ``EpochBasedTrainLoop`` for
@@ -46,7 +46,7 @@ class MemberTrainLoop(BareLoop):
         self.max_iters = loop.get('max_iters', self.max_epochs)
         self.val_interval = loop.get('val_interval', 1000)
         self.val_begin = loop.get('val_begin', 1)
-        # The runners of the members load and resume.
+        # The runner of each member loads and resumes.
         forget_checkpoints(runner)
 
     def run(self) -> nn.Module:

@@ -1,4 +1,4 @@
-"""Runners: whole checkpoints, and many of them around one loaded model."""
+"""Runners that write checkpoints atomically and keep a loaded model."""
 import copy
 import inspect
 import logging
@@ -18,11 +18,12 @@ from abnn_mmseg.utils.files import atomic_path
 
 
 class AtomicRunner(Runner):
-    """A runner whose checkpoints appear whole or not at all."""
+    """A runner that writes its checkpoints atomically."""
 
     @master_only
     def save_checkpoint(self, out_dir: str, filename: str, *args,
                         **kwargs) -> None:
+        """Save a checkpoint under its name once it is complete."""
         if '://' in out_dir:
             super().save_checkpoint(out_dir, filename, *args, **kwargs)
             return
@@ -42,7 +43,7 @@ def build_runner(model: nn.Module, cfg: Config, folder: Path,
         model (nn.Module): With all its weights.
         cfg (Config): The config; left as it is.
         folder (Path): The runner's work folder.
-        **settings: What replaces the config's entries of the same name.
+        **settings: Entries that replace those of the config.
     """
     cfg = copy.deepcopy(cfg)
     for name, value in settings.items():
@@ -51,8 +52,8 @@ def build_runner(model: nn.Module, cfg: Config, folder: Path,
                            f'{time.time_ns()}')
     cfg.work_dir = str(folder)
     if cfg.get('visualizer'):
-        # By its name mmengine would find the one of an earlier runner, and
-        # write this one's scalars into that one's folder.
+        # mmengine finds visualizers by name: with an old name, scalars would
+        # go to the folder of an earlier runner.
         cfg.visualizer.name = cfg.experiment_name
     names = set(inspect.signature(Runner.__init__).parameters) & set(cfg)
     arguments = {n: cfg[n] for n in names if n not in ('model', 'cfg')}
@@ -60,7 +61,7 @@ def build_runner(model: nn.Module, cfg: Config, folder: Path,
 
 
 def close_log(runner: Runner) -> None:
-    """Close the runner's log file, which mmengine keeps open for ever."""
+    """Close the runner's log file, which mmengine never closes."""
     for handler in list(runner.logger.handlers):
         if isinstance(handler, logging.FileHandler):
             handler.close()
@@ -68,7 +69,7 @@ def close_log(runner: Runner) -> None:
 
 
 def last_readable(folder: Path) -> Optional[str]:
-    """The newest whole checkpoint; a run may have been killed writing one."""
+    """The newest checkpoint of a folder that can be read, if there is one."""
     paths = [p for p in folder.glob('*.pth')
              if not p.name.startswith(('best', '.'))]
     for path in sorted(paths, key=lambda p: p.stat().st_mtime, reverse=True):

@@ -1,4 +1,4 @@
-"""What of a config decides on a member, and where two configs differ."""
+"""The settings that a member's training depends on, and differences."""
 import json
 from typing import Any, Optional
 
@@ -24,10 +24,10 @@ def training_settings(cfg: Config) -> dict[str, Any]:
     parts['model'] = _without(parts['model'], NOT_OF_MODEL)
     parts['train_dataloader'] = _without(parts['train_dataloader'],
                                          NOT_OF_LOADER)
-    # Of the hooks, the one whose average becomes the member.
+    # The average that this hook computes becomes the member.
     parts['ema'] = [hook for hook in cfg.get('custom_hooks') or []
                     if hook['type'] == 'EMAHook']
-    # As JSON has it, so that a stored copy compares: tuples become lists.
+    # Through JSON, like a stored copy: tuples become lists.
     return dict(_flat('', json.loads(json.dumps(parts, default=str))))
 
 

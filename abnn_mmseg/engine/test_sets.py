@@ -32,7 +32,7 @@ class TestSet(NamedTuple):
     evaluator: Sequence[ConfigDict]
 
     def with_plots(self, folder: Optional[str]) -> list:
-        """The metrics; ours draw their curves if there is a folder."""
+        """The metrics; those of this package draw curves into the folder."""
         metrics = copy.deepcopy(list(self.evaluator))
         for metric in metrics:
             if folder and metric.type in OURS:
@@ -114,7 +114,7 @@ def _all(known: dict, key: str, option: str) -> Sequence[str]:
 
 
 def _override(own: ConfigDict, entry: dict, *shared: str) -> ConfigDict:
-    """The entry, with what it does not say from the own config.
+    """Fill an entry with what it leaves out, from the config's own.
 
     An entry with a type takes only the ``shared`` keys.
     """

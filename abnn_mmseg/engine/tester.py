@@ -84,7 +84,7 @@ def test_all(cfg: Config,
     tester = Tester(cfg, checkpoints)
     chosen = choose_posteriors(tester.cfg, posteriors)
     for test_set in test_sets.values():
-        # Missing data must show now, not hours later.
+        # Fail early if data is missing.
         DATASETS.build(test_set.dataloader.dataset)
     results: Results = {}
     for posterior, posterior_cfg in chosen.items():
@@ -112,7 +112,7 @@ class Tester:
         join_on_cpu(cfg)
         full, self.members = split_checkpoints(checkpoints)
         self.model = build_segmentor(cfg, checkpoints)
-        # The command line wins over what the config names.
+        # Files given here replace those that the config names.
         if len(full) > 1:
             cfg.model.posterior.checkpoints = [str(path) for path in full]
         if self.members:
@@ -164,7 +164,7 @@ class Tester:
 
 
 def grouped(metrics: Metrics) -> Metrics:
-    """Every key under its group."""
+    """Add the prefix ``seg/`` to keys without a group."""
     return {
         key if key.split('/')[0] in GROUPS else f'seg/{key}': float(value)
         for key, value in metrics.items()
@@ -178,7 +178,7 @@ def save(cfg: Config, metrics: dict) -> None:
 
 
 def write_metrics(path: Path, metrics: dict) -> None:
-    """As JSON, which knows no NaN."""
+    """Write metrics as JSON, with null for NaN."""
 
     def clean(value):
         if isinstance(value, dict):
@@ -192,14 +192,14 @@ def write_metrics(path: Path, metrics: dict) -> None:
 
 
 def labelled(results: Results) -> Iterator[tuple[dict, Metrics]]:
-    """Metrics with the columns that say whose they are."""
+    """Yield the columns posterior and dataset, and the metrics of both."""
     for posterior, by_dataset in results.items():
         for dataset, metrics in by_dataset.items():
             yield dict(posterior=posterior, dataset=dataset), metrics
 
 
 def tables(results: Iterable[tuple[dict, Metrics]]):
-    """Yield a title and rows for each group, for people.
+    """Yield the title and the rows of a table for each group.
 
     Args:
         results (Iterable[tuple]): Metrics, each with the columns to put

@@ -50,7 +50,7 @@ from abnn_mmseg.utils.checkpoints import (
 from abnn_mmseg.utils.files import atomic_write, sweep
 
 DEFAULT_MEMBERS = 3
-# What an unfinished member is trained with, in its folder.
+# The file with the settings of an unfinished member, in its folder.
 SETTINGS = 'settings.json'
 
 
@@ -58,7 +58,7 @@ def train(cfg: Config,
           members: Optional[int] = None,
           only: Optional[int] = None,
           overwrite: bool = False) -> list[dict]:
-    """Train what a config says: a base network, or members of one.
+    """Train a base network or members of one, as the config says.
 
     Args:
         cfg (Config): With ``cfg.resume`` True, finished members are kept and
@@ -78,7 +78,7 @@ def train(cfg: Config,
         if 'posterior' not in cfg.model:
             cfg.custom_hooks = _with_hooks(cfg, 'CostHook')
             if cfg.get('load_from') and '://' not in cfg.load_from:
-                # A sentence now, instead of torch's page later.
+                # Fail early with a clear message.
                 read_checkpoint(cfg.load_from)
             AtomicRunner.from_cfg(cfg).train()
             return []
@@ -121,7 +121,7 @@ class MemberTrainer:
         # Building a model may change its config.
         self.training = training_settings(cfg)
         check_options(cfg.model.posterior)
-        # Missing data is the more basic mistake: say it first.
+        # Report missing data before a missing base.
         DATASETS.build(cfg.train_dataloader.dataset)
         check_base(cfg)
         self.model = MODELS.build(cfg.model) if model is None else model
@@ -130,7 +130,7 @@ class MemberTrainer:
                 f'{cfg.model.posterior.type} has no members to train; train '
                 'the base with its own config, without posterior, and test '
                 'it with this one.')
-        # Those that the config names are for testing.
+        # Members that the config names are for testing only.
         self.model.posterior.member_files = None
         load_base(self.model, cfg.load_from)
         self.base = norm_state(self.model)
@@ -148,6 +148,7 @@ class MemberTrainer:
                     'train it again, or choose another --work-dir.')
 
     def run(self) -> list[dict]:
+        """Train the missing members; return the rows of the table."""
         if not self.cfg.get('resume'):
             self._forget()
         for number in self.numbers:
@@ -166,8 +167,11 @@ class MemberTrainer:
         return rows
 
     def _forget(self) -> None:
-        """Remove members of an earlier training, which may have had other
-        settings: a later ``resume`` must not take them for this one's."""
+        """Remove the members of an earlier training.
+
+        They may have had other settings, and a later ``resume`` would keep
+        them.
+        """
         if is_main_process():
             for number in self.numbers:
                 folder = self.folder / f'member_{number}'
@@ -202,7 +206,7 @@ class MemberTrainer:
                 'again, or choose another --work-dir.')
 
     def _settings(self, number: int) -> dict:
-        """What a finished member must have been trained with."""
+        """Settings that a finished member must have been trained with."""
         return dict(
             seed=self.seed + number,
             alpha=self.model.posterior.alpha,
@@ -210,7 +214,7 @@ class MemberTrainer:
             finetune=self.model.finetune)
 
     def _train(self, number: int) -> None:
-        """One member: base norms, own eta, own seed, own folder."""
+        """Train one member from the base, with its own eta and seed."""
         self._restore()
         for loss in self.model.modules():
             if isinstance(loss, RandomPriorCrossEntropyLoss):
@@ -237,12 +241,12 @@ class MemberTrainer:
         barrier()
 
     def _restore(self) -> None:
-        """The base's norms, exactly."""
+        """Set all norms to those of the base."""
         self.model.load_state_dict(self.base, strict=False)
         self.model.zero_grad(set_to_none=True)
 
     def _runner(self, number: int) -> Runner:
-        """Of one member, resuming what there is of it if that is wanted."""
+        """Build the runner of one member; resume it if ``cfg.resume``."""
         seed = self.seed + number
         folder = self.folder / f'member_{number}'
         last = last_readable(folder) if self.cfg.get('resume') else None
@@ -263,7 +267,7 @@ class MemberTrainer:
                                      'MemberHook'))
 
     def _chosen(self, runner: Runner) -> tuple[dict[str, Tensor], dict]:
-        """Tensors and description of the best checkpoint, else of the last.
+        """Norms and description of the best checkpoint, else of the last.
 
         With ``EMAHook`` a checkpoint holds the averaged weights as its
         ``state_dict``, so the member is the average, which is also what was
@@ -313,7 +317,7 @@ class MemberTrainer:
         return rows
 
     def _validates(self) -> bool:
-        """Validating M members takes M x L passes, so a config may not."""
+        """Whether members are validated, which takes M x L passes an image."""
         return (self.cfg.get('val_dataloader') is not None
                 and self.cfg.get('validate_members', True))
 
@@ -354,7 +358,7 @@ def check_base(cfg: Config) -> None:
 
 
 def member_loop(cfg: ConfigDict) -> ConfigDict:
-    """The loop of one member, of a ``train_cfg`` that may be for all."""
+    """The ``train_cfg`` of one member, from one for all members."""
     loop = ConfigDict({k: v for k, v in cfg.items() if k != 'members'})
     if loop.get('type') in (None, 'MemberTrainLoop'):
         loop.type = ('EpochBasedTrainLoop' if 'max_epochs' in loop else
@@ -363,7 +367,7 @@ def member_loop(cfg: ConfigDict) -> ConfigDict:
 
 
 def _holds(path: Path, members: list[dict]) -> bool:
-    """Whether a member file is there and has just these weights."""
+    """Whether a member file exists and holds exactly these weights."""
     try:
         known = read_members(path)
     except (OSError, ValueError):
@@ -375,7 +379,7 @@ def _holds(path: Path, members: list[dict]) -> bool:
 
 
 def _with_hooks(cfg: Config, *types: str) -> list:
-    """The config's custom hooks, and ours if it does not name them."""
+    """The config's custom hooks, and those of these types that it lacks."""
     hooks = list(cfg.get('custom_hooks', []))
     named = {hook['type'] for hook in hooks}
     return hooks + [dict(type=t) for t in types if t not in named]

@@ -1,4 +1,4 @@
-"""Whether predicted probabilities come true."""
+"""How well predicted probabilities match the frequency of being right."""
 import math
 from collections.abc import Sequence
 from typing import Optional
@@ -100,7 +100,7 @@ class CalibrationMetric(RunningMetric):
         known = labels != IGNORE
         true = labels.where(known, 0)
         top, logit = logits.amax(0), logits.gather(0, true[None])[0]
-        # Softmax by hand: what it computes on the way is needed too.
+        # Softmax by hand, because its intermediate values are needed too.
         prob = (logits - top).exp_()
         total = prob.sum(0)
         confidence = total.reciprocal()
@@ -142,7 +142,7 @@ class CalibrationMetric(RunningMetric):
                 beyond the last for pixels without a class.
         """
         size = len(prob) * self.num_bins
-        # Most are in the first bin, which gets what the others leave.
+        # Most are in the first bin: its sum is what the others leave.
         index = indices_of((prob > 0.999 / self.num_bins).flatten())
         values = prob.flatten()[index]
         bins = self._bin(values) + self.num_bins * (index // prob.shape[1])

@@ -39,10 +39,12 @@ class DetectionCurve:
 
     @property
     def num_positives(self) -> int:
+        """Number of pixels to find."""
         return int(self.tp[-1]) if len(self.tp) else 0
 
     @property
     def num_negatives(self) -> int:
+        """Number of pixels not to find."""
         return int(self.fp[-1]) if len(self.fp) else 0
 
     @property
@@ -185,6 +187,7 @@ class RiskCoverage:
 
     @property
     def num_pixels(self) -> int:
+        """Number of pixels in all."""
         return int(self.covered[-1])
 
     def aurc(self) -> float:

@@ -1,4 +1,4 @@
-"""Read from a sample what the metrics need, or say what is missing."""
+"""Read what the metrics need from a sample, and check it."""
 import torch
 from torch import Tensor
 
@@ -97,5 +97,5 @@ def _ground_truth(sample: dict, name: str, loader: str,
             f'{name} of {path_of(sample)} is {tuple(labels.shape)}, but the '
             f'prediction is {tuple(shape)}; the labels must not be resized '
             'at test time (load them after Resize).')
-    # Only images travel to the GPU on their own.
+    # mmengine moves images to the GPU, but no labels.
     return labels.to(prediction.device)

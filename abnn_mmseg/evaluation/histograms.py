@@ -105,7 +105,7 @@ class ScoreHistogram:
                               max_bins)
 
     def keep_labels(self, num_labels: int) -> 'ScoreHistogram':
-        """Forget the pixels of all labels from ``num_labels`` on."""
+        """Drop the pixels of all labels from ``num_labels`` on."""
         counts = self.counts[:, :num_labels]
         used = counts.any(1)
         return ScoreHistogram(self.low[used], self.high[used], counts[used],
@@ -153,8 +153,10 @@ def scores_of(keys: Tensor) -> np.ndarray:
 
 
 def _levels(keys: Tensor) -> Tensor:
-    """From which level on each of the ascending keys shares a bin with the
-    one before, uint8."""
+    """The level from which on each key shares a bin with the one before.
+
+    Keys ascend; levels are uint8.
+    """
     differ = (keys[1:] ^ keys[:-1]).double().view(torch.int64)
     # The exponent of a double is the highest bit in which the two differ.
     differ >>= 52

@@ -85,12 +85,13 @@ class RunningMetric(BaseMetric):
             last=_encode(self._last))
 
     def load_state_dict(self, state: dict) -> None:
-        """Go on from there."""
+        """Go on from a stored :meth:`state_dict`."""
         self.results = state['results']
         self._total = _decode(state['total'])
         self._last = _decode(state['last'])
 
     def warn(self, message: str) -> None:
+        """Log a warning with the name of the metric."""
         print_log(
             f'{type(self).__name__}: {message}',
             logger='current',

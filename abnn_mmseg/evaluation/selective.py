@@ -1,4 +1,4 @@
-"""What is gained by leaving out the pixels a model is unsure of."""
+"""Error rate of the pixels that remain without the uncertain ones."""
 import math
 from collections.abc import Sequence
 from typing import Optional

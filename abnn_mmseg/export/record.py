@@ -175,9 +175,11 @@ class RecordWriter(Writer):
         self.record = record
 
     def paths(self, name):
+        """No files: the record is one for all images."""
         return []
 
     def write(self, result):
+        """Note that the files of an image are written."""
         self.record.note(result.name)
 
 

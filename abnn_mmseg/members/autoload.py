@@ -1,4 +1,4 @@
-"""Members that come with weights: whoever loads a segmentor gets them.
+"""Load members together with the weights of a segmentor.
 
 A segmentor calls these functions while it loads weights, so mmseg's own tools
 load members as ours do: those that the config's ``posterior.members`` names,
@@ -61,8 +61,7 @@ def before_load(state: dict[str, Any]) -> list[dict]:
 
 
 def after_load(model: BayesianSegmentor, carried: list[dict]) -> None:
-    """Give the posterior the members that the config names, or those that
-    came with the weights."""
+    """Load the members that the config names, else those of the weights."""
     posterior = model.posterior
     if posterior.member_files:
         load_members(model, list(posterior.member_files))

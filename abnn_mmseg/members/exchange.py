@@ -1,4 +1,4 @@
-"""Members into ordinary checkpoints, and back; and their average."""
+"""Convert members to ordinary checkpoints and back; average members."""
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Union
@@ -62,13 +62,13 @@ def export_full(base: Union[str, Path], member: dict,
 
 def export_whole(base: Union[str, Path], members: Sequence[dict],
                  path: Union[str, Path]) -> None:
-    """The base, and all members beside it: one checkpoint for all tools."""
+    """Write one checkpoint with the base and all members, for any tool."""
     _write(base, pack(members), path)
 
 
 def _write(base: Union[str, Path], more: dict[str, Tensor],
            path: Union[str, Path], **meta) -> None:
-    """Class names and whatever else the base's ``meta`` holds stay."""
+    """Write the base with more entries; all of its ``meta`` stays."""
     content = read_checkpoint(base)
     known = dict(content.get('meta') or {}) if 'state_dict' in content else {}
     state = {**read_state_dict(base), **more}

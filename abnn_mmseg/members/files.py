@@ -71,7 +71,7 @@ def save_members(path: Union[str, Path], members: Sequence[dict],
 
 
 def load_base(model: nn.Module, path: Union[str, Path]) -> None:
-    """Load a trained network, all of it; nothing is changed on a mismatch."""
+    """Load all weights of a network; nothing is changed on a mismatch."""
     state, own = read_state_dict(path), model.state_dict()
     missing = [k for k in own if k not in state
                and not is_prior(k) and not is_counter(k)]
@@ -91,7 +91,7 @@ def load_base(model: nn.Module, path: Union[str, Path]) -> None:
 
 
 def is_member_file(path: Union[str, Path]) -> bool:
-    """Whether a file is one of ours; False for any other checkpoint."""
+    """Whether a file is a member file; False for any other checkpoint."""
     return read_checkpoint(path, mmap=True).get('format') == FORMAT
 
 
@@ -138,7 +138,7 @@ def read_distinct(paths: Union[str, Path, Sequence]) -> list[dict]:
 
 
 def check_distinct(paths: Sequence[Union[str, Path]]) -> None:
-    """Raise ValueError if a file is named twice, in whatever spelling."""
+    """Raise ValueError if a file is named twice, also by another path."""
     seen: dict[Path, Union[str, Path]] = {}
     for path in paths:
         real = Path(path).resolve()
@@ -169,9 +169,9 @@ def _is_whole(content: dict) -> bool:
 def load_members(model: BayesianSegmentor,
                  paths: Union[str, Path, Sequence],
                  posterior: Optional[Posterior] = None) -> None:
-    """Give a segmentor's posterior its members, or refuse with a sentence.
+    """Load member files into a segmentor's posterior.
 
-    Nothing is changed unless all of them fit.
+    If one does not fit, ValueError is raised and nothing is changed.
 
     Args:
         model (BayesianSegmentor): With the weights of the base.
@@ -184,8 +184,7 @@ def load_members(model: BayesianSegmentor,
 
 
 def use_members(posterior: Posterior, members: Sequence[dict]) -> None:
-    """Give a posterior members that were read, and what is stored with
-    them."""
+    """Give a posterior members that were read, and their stored numbers."""
     posterior.set_members([member['state'] for member in members])
     noise = posterior.noise_settings
     posterior.temperatures = stored(members, 'temperatures', noise)
@@ -204,7 +203,7 @@ def stored(members: Sequence[dict], key: str, noise: str) -> dict:
 
 def store(path: Union[str, Path], key: str, values: dict,
           noise: str) -> None:
-    """Write numbers of all members of a file into it, beside the tensors.
+    """Store numbers that hold for all members of a file in that file.
 
     ``noise`` are the ``noise_settings`` of the posterior they hold for.
     """

@@ -1,4 +1,4 @@
-"""Fit the temperature of a posterior on validation images; keep it."""
+"""Fit the temperature of a posterior on validation images."""
 from typing import Optional
 
 import torch
@@ -17,7 +17,7 @@ from abnn_mmseg.utils.choices import evenly_spaced
 from abnn_mmseg.utils.configs import part_of
 from abnn_mmseg.utils.console import progress
 
-# Enough for two digits of T, little enough for any machine.
+# Pixels that T is fitted to: enough for two digits.
 PIXELS = 2**20
 
 

@@ -1,4 +1,4 @@
-"""Choose on validation images from which score on a pixel is an anomaly."""
+"""Choose thresholds of the scores on validation images."""
 from typing import Optional
 
 import torch

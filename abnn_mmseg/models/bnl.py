@@ -217,6 +217,7 @@ class BayesianNorm(nn.Module):
         return 0.
 
     def extra_repr(self) -> str:
+        """Text of the layer in a printed model."""
         return (f'{super().extra_repr()}, alpha={self.alpha}, '
                 f'statistics={self.statistics!r}')
 
@@ -229,9 +230,11 @@ class BatchBNL(BayesianNorm):
 
     @property
     def fold_eps(self) -> float:
+        """The layer's ``eps``."""
         return self.eps
 
     def noisy_forward(self, x):
+        """A training pass; in eval it is one affine step per image."""
         assert self.noise is not None
         kind, alpha = self.noise
         if self.training or kind == 'element':
@@ -242,11 +245,13 @@ class BatchBNL(BayesianNorm):
             x, *self.fold(tensors, 1 + alpha * self.draw(x), eps))
 
     def apply_network(self, x, scale, shift):
+        """One network: a single affine step."""
         return F.batch_norm(
             x, torch.zeros_like(shift), torch.ones_like(scale), scale, shift,
             eps=0.)
 
     def apply_per_image(self, x, scale, shift):
+        """Run image i of the batch through network i."""
         # N images of C channels are one image of N * C channels, which the
         # fused kernel takes in a single pass.
         y = self.apply_network(
@@ -255,6 +260,7 @@ class BatchBNL(BayesianNorm):
         return y.reshape(x.shape)
 
     def fold(self, tensors, factor, eps):
+        """Scale and shift with the running statistics folded in."""
         inverse = 1 / torch.sqrt(tensors['running_var'] + eps)
         scale = inverse * (tensors['weight'] * factor)
         return scale, tensors['bias'] - tensors['running_mean'] * scale
@@ -267,6 +273,7 @@ class LayerBNL(BayesianNorm):
     eps: float
 
     def expand(self, parameter, x):
+        """Let gamma, or one gamma per image, broadcast over ``x``."""
         if parameter.dim() == self.weight.dim():
             return parameter
         ones = (1, ) * (x.dim() - parameter.dim())
@@ -274,6 +281,7 @@ class LayerBNL(BayesianNorm):
                                  parameter.shape[1:])
 
     def apply_network(self, x, scale, shift):
+        """One network: layer norm with its scale and shift."""
         return F.layer_norm(x, self.normalized_shape, scale, shift, self.eps)
 
 
@@ -284,6 +292,7 @@ class GroupBNL(BayesianNorm):
     eps: float
 
     def apply_network(self, x, scale, shift):
+        """One network: group norm with its scale and shift."""
         return F.group_norm(x, self.num_groups, scale, shift, self.eps)
 
 
@@ -296,6 +305,7 @@ class InstanceBNL(BayesianNorm):
     eps: float
 
     def apply_network(self, x, scale, shift):
+        """One network: instance norm with its scale and shift."""
         return F.instance_norm(
             x, self.running_mean, self.running_var, scale, shift,
             use_input_stats=self.training or not self.track_running_stats,
@@ -311,6 +321,7 @@ class CustomBNL(BayesianNorm):
     """
 
     def noisy_forward(self, x, **options):
+        """A training pass with one eps for the whole batch."""
         assert self.noise is not None
         kind, alpha = self.noise
         if kind == 'element':
@@ -320,22 +331,26 @@ class CustomBNL(BayesianNorm):
                                   self.bias, **options)
 
     def add_noise(self, y, bias, noise):
+        """Raises ValueError: pixels of an unknown layout get no noise."""
         raise ValueError(
             f"noise='element' is not defined for {type(self).__name__}, whose "
             "layout is its own; write noise='channel' in the posterior.")
 
     def apply_network(self, x, scale, shift, **options):
+        """One network: the norm's own code with another gamma."""
         bias = {} if self.bias is None else dict(bias=shift)
         layer = with_parameters(self, weight=scale, **bias)
         return super(BayesianNorm, layer).forward(x, **options)
 
     def apply_networks(self, x, scale, shift, **options):
+        """n networks, one after the other."""
         return torch.stack([
             self.apply_network(*network, **options)
             for network in zip(x, scale, shift)
         ])
 
     def apply_per_image(self, x, scale, shift, **options):
+        """Run image i of the batch through network i."""
         return self.apply_networks(
             x[:, None], scale, shift, **options).flatten(0, 1)
 

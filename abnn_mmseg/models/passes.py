@@ -39,6 +39,7 @@ class Handled:
     """A mixin for module classes: forward asks for a handler first."""
 
     def forward(self, *args, **kwargs):
+        """Run the handler of the pass, or the module's own forward."""
         handler = handler_of(self)  # type: ignore[arg-type]
         own = super().forward  # type: ignore[misc]
         if handler is None:

@@ -19,6 +19,7 @@ class BayesianTTAModel(SegTTAModel):
     """
 
     def test_step(self, data: dict) -> list[SegDataSample]:
+        """Predict from all augmentations of the images at once."""
         model = self.module
         if not isinstance(model, BayesianSegmentor):
             return super().test_step(data)

@@ -29,23 +29,28 @@ from abnn_mmseg.utils.choices import all_of
 
 
 def msp(statistics: StreamingStatistics) -> Tensor:
+    """``1 - max_c p_c`` of the mean probability."""
     return 1 - statistics.probability.amax(0)
 
 
 def entropy(statistics: StreamingStatistics) -> Tensor:
+    """Entropy of the mean probability: the total uncertainty."""
     return torch.special.entr(statistics.probability).sum(0)
 
 
 def expected_entropy(statistics: StreamingStatistics) -> Tensor:
+    """Mean entropy of the networks: the aleatoric part."""
     return statistics.expected_entropy
 
 
 def mutual_information(statistics: StreamingStatistics) -> Tensor:
+    """Entropy minus expected entropy: the epistemic part."""
     difference = entropy(statistics) - statistics.expected_entropy
     return _none_if_single(statistics, difference.clamp_min(0))
 
 
 def variance(statistics: StreamingStatistics) -> Tensor:
+    """Variance of the networks' probabilities, summed over classes."""
     squared_mean = statistics.probability.square().sum(0)
     difference = statistics.second_moment - squared_mean
     return _none_if_single(statistics, difference.clamp_min(0))
@@ -57,10 +62,12 @@ def _none_if_single(statistics: StreamingStatistics, map_: Tensor) -> Tensor:
 
 
 def max_logit(statistics: StreamingStatistics) -> Tensor:
+    """Largest mean logit, with a minus sign."""
     return -statistics.logits.amax(0)
 
 
 def energy(statistics: StreamingStatistics) -> Tensor:
+    """``-logsumexp_c`` of the mean logits."""
     return -statistics.logits.logsumexp(0)
 
 

@@ -1,4 +1,4 @@
-"""Temperature: one number that makes a mean probability come true.
+"""Temperature: one number that calibrates a mean probability.
 
 With p the mean probability, ``p_T`` is proportional to ``p ** (1 / T)``: the
 class map stays, the confidence falls for T > 1 and rises for T < 1.
@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-# Beyond, probabilities are all but uniform, or all but certain.
+# At this temperature probabilities are nearly uniform.
 HOTTEST = 100.
 
 
@@ -27,7 +27,7 @@ def fit_temperature(log_probability: Tensor, labels: Tensor) -> float:
 
         d NLL / d b = mean_i ( E_{c ~ p_T} log p_ic - log p_iy ),
 
-    so bisection finds where it vanishes.
+    so bisection finds its zero.
 
     Args:
         log_probability (Tensor): ``[N, C]``.

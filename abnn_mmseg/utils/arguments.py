@@ -12,28 +12,28 @@ LAUNCHERS = ('none', 'pytorch', 'slurm', 'mpi')
 
 def add_config(parser: argparse.ArgumentParser,
                config: str = 'config file') -> None:
-    """A config and options that override it."""
+    """Add a config, and options that override it."""
     parser.add_argument(
         'config', help=f'{config}, or {PREFIX}NAME for one of the package')
     add_cfg_options(parser)
 
 
 def add_cfg_options(parser: argparse.ArgumentParser) -> None:
-    """Options that override a config."""
+    """Add options that override a config."""
     parser.add_argument(
         '--cfg-options', nargs='+', action=DictAction,
         help='override settings, key=value')
 
 
 def add_launcher(parser: argparse.ArgumentParser) -> None:
-    """What a job launcher passes, or wants to be known."""
+    """Add the arguments of job launchers."""
     parser.add_argument(
         '--launcher', choices=LAUNCHERS, default='none', help='job launcher')
     parser.add_argument('--local_rank', '--local-rank', type=int, default=0)
 
 
 def config_file(path: str) -> Config:
-    """Read a config; a checkpoint in its place gets a clear message."""
+    """Read a config; raise ValueError if the file is a checkpoint."""
     path = find_config(path)
     if Path(path).suffix not in CONFIGS:
         raise ValueError(

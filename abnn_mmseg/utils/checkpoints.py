@@ -1,4 +1,4 @@
-"""Read checkpoints without running what a pickle may hold."""
+"""Read checkpoints without running code that a pickle may hold."""
 import os
 import pickle
 import zipfile
@@ -14,7 +14,7 @@ from mmengine.logging import HistoryBuffer
 
 from abnn_mmseg.compat import numpy_makers
 
-# torch reads these whenever it loads: never, or always, run a pickle.
+# torch reads these when it loads: they forbid, or force, pickles with code.
 FORCE = ('TORCH_FORCE_WEIGHTS_ONLY_LOAD', 'TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD')
 
 
@@ -33,12 +33,12 @@ def _history_buffer_method(owner: Any, name: str) -> Any:
 def safe_globals() -> Iterator[None]:
     """A context in which torch reads mmengine's checkpoints safely.
 
-    Besides tensors they hold numpy arrays and log buffers, nothing that runs
-    code of its own. Whoever loads here and asks torch to run what a pickle
-    holds, as a fork of mmengine does after a first refusal, is refused again.
+    Besides tensors they hold numpy arrays and log buffers. Pickles that run
+    other code are refused, also to callers that ask for them, as a fork of
+    mmengine does after a first refusal.
     """
     dtypes = {type(np.dtype(t)) for t in ('u1', 'u4', 'i4', 'i8', 'f4', 'f8')}
-    # torch's own context would, on its way out, also take away what a context
+    # torch's own context would also remove, when it ends, what a context
     # around it had allowed.
     before = torch.serialization.get_safe_globals()
     environment = {name: os.environ.pop(name, None) for name in FORCE}

@@ -1,4 +1,4 @@
-"""Numbers to colours: perceptually uniform, fixed scale, a colour bar."""
+"""Turn numbers into colours on a fixed scale, with a colour bar."""
 import cv2
 import numpy as np
 
@@ -83,8 +83,7 @@ def with_colour_bar(picture, scale, title, colormap='inferno') -> np.ndarray:
 
 
 def _sideways(title, strip, size, thick):
-    """Set the title upright beside the bar, where it fits: a cut one would
-    say less than the name of the folder."""
+    """Write the title along the bar; leave it out if it does not fit."""
     (width, height), base = cv2.getTextSize(
         title, cv2.FONT_HERSHEY_SIMPLEX, size, thick)
     if width > strip.shape[0]:

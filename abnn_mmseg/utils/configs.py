@@ -54,7 +54,7 @@ def register_names() -> None:
 
 
 def part_of(cfg: Config, key: str) -> Any:
-    """What a config must have for a job, such as a dataloader."""
+    """Return an entry of a config; raise ValueError if it is missing."""
     if cfg.get(key) is None:
         raise ValueError(f'the config has no {key}; inherit from a dataset '
                          'config that has one, or write it.')

@@ -1,4 +1,4 @@
-"""What tools print: tables for results, one sentence for a mistake."""
+"""Output of the tools: tables, progress bars, errors on one line."""
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ MISTAKES = (ValueError, OSError, RuntimeError, ImportError, MemoryError,
 def print_table(title: str,
                 rows: Sequence[Mapping],
                 columns: Optional[Iterable[str]] = None) -> None:
-    """A table of dicts, on the main process; numbers to two decimals."""
+    """Print dicts as a table, on the main process, with two decimals."""
     if not is_main_process():
         return
     columns = list(columns or dict.fromkeys(k for row in rows for k in row))
@@ -38,7 +38,7 @@ def print_table(title: str,
 
 def plain_console() -> Console:
     """A console that prints brackets and colons of file names as they are."""
-    # A pipe has no width; a table cut to 80 columns helps nobody there.
+    # A pipe has no width, and rich would cut tables to 80 columns.
     width = None if sys.stdout.isatty() else 220
     return Console(width=width, markup=False, emoji=False)
 
@@ -55,9 +55,9 @@ def _text(value) -> str:
 
 @contextmanager
 def say_errors():
-    """End a tool with the error's sentence; the traceback is for us.
+    """End a tool with the message of an error, without a traceback.
 
-    Set ``ABNN_TRACEBACK=1`` to see it.
+    Set ``ABNN_TRACEBACK=1`` to see the traceback.
     """
     try:
         yield
@@ -66,19 +66,19 @@ def say_errors():
             print('\nInterrupted; run again to go on, with --resume where a '
                   'tool has it.', file=sys.stderr)
             sys.exit(130)
-        # A misspelt option of a config; other type errors are ours.
+        # A misspelt option of a config; other type errors are bugs.
         misspelt = (isinstance(error, TypeError)
                     and 'unexpected keyword argument' in str(error))
         if not misspelt and not isinstance(error, MISTAKES):
             raise
-        # mmengine asserts what users have to write, with a sentence; an
-        # assertion without one is a mistake of ours.
+        # mmengine reports mistakes in a config by assertions with a message.
+        # An assertion without one is a bug.
         ours = isinstance(error, AssertionError) and not error.args
         if ours or os.environ.get('ABNN_TRACEBACK'):
             raise
         text = str(error)
         if isinstance(error, KeyError):
-            # It would put its sentence in quotes.
+            # Its text would be in quotes.
             text = error.args[0]
         elif isinstance(error, SyntaxError):
             text = f'the config is no Python: {error}'
@@ -87,8 +87,11 @@ def say_errors():
 
 
 def _interrupted(error: Optional[BaseException]) -> bool:
-    """Whether Ctrl-C is behind it: mmengine calls a config that could not be
-    formatted a syntax error, whatever the reason."""
+    """Whether Ctrl-C caused an error.
+
+    mmengine raises a SyntaxError if the formatting of a config is
+    interrupted.
+    """
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             return True
@@ -97,7 +100,7 @@ def _interrupted(error: Optional[BaseException]) -> bool:
 
 
 def progress(items: Iterable, title: str, total: int) -> Iterator:
-    """Pass items on under a progress bar, on the main process."""
+    """Yield items and show a progress bar, on the main process."""
     if not is_main_process():
         yield from items
         return
@@ -113,9 +116,9 @@ def _bar() -> Progress:
 
 @contextmanager
 def progress_bar(title: str, total: int) -> Iterator[Callable[[float], None]]:
-    """Yield a function that shows how many are done, on the main process.
+    """Yield a function that sets the number of finished items of a bar.
 
-    Parts of one count: a bar of few, long steps moves all the time.
+    The number may have a fraction, for items that take long.
     """
     if not is_main_process():
         yield lambda done: None

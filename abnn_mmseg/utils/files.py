@@ -1,4 +1,4 @@
-"""Write a file whole or not at all."""
+"""Write files atomically; journals; temporary files."""
 import json
 import os
 import socket
@@ -78,7 +78,7 @@ def check_free(path: Union[str, Path], overwrite: bool = False) -> None:
 
 
 def atomic_write(path: Union[str, Path], data: Union[bytes, str]) -> None:
-    """Write bytes, or text as UTF-8, to ``path`` whole or not at all."""
+    """Write bytes, or text as UTF-8, to ``path`` atomically."""
     if isinstance(data, str):
         data = data.encode('utf-8')
     with atomic_path(path) as temporary:
@@ -105,10 +105,10 @@ def _is_alive(process: int) -> bool:
 
 
 def append_line(path: Union[str, Path], line: str) -> None:
-    """Append one line to a journal, whatever a killed run left at its end.
+    """Append one line to a journal.
 
-    The line break comes first too, so that half a line of an earlier run
-    does not swallow this one; readers skip empty and broken lines.
+    A killed run may have left half a line, so a line break is written first,
+    too. Readers skip empty and broken lines.
     """
     path = Path(path)
     with _explained(path):
@@ -130,7 +130,7 @@ def read_lines(journals: Iterable[Path]) -> list[dict]:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Say in one sentence which folder the system could not write."""
+    """Name the file and its folder in the message of an OSError."""
     try:
         yield
     except OSError as error:

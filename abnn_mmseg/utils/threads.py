@@ -1,4 +1,4 @@
-"""Work that threads do while the caller is busy with something else."""
+"""Run jobs in background threads."""
 import os
 import sys
 import threading
@@ -11,7 +11,7 @@ T = TypeVar('T')
 
 
 def background_pool(workers: int, name: str) -> ThreadPoolExecutor:
-    """Threads that take what the network leaves of the processors."""
+    """A thread pool of low priority, so that the network runs first."""
     return ThreadPoolExecutor(workers, name, initializer=_step_back)
 
 
@@ -20,14 +20,14 @@ def _step_back() -> None:
     # encodes a picture makes all threads of a layer wait for the slowest.
     if sys.platform == 'linux':
         thread = threading.get_native_id()
-        # To raise the priority of a process that was started low is refused.
+        # Raising the priority of a process that was started low is refused.
         own = os.getpriority(os.PRIO_PROCESS, thread)
         os.setpriority(os.PRIO_PROCESS, thread, max(own, 10))
 
 
 def run_ahead(jobs: Iterable[Callable[[], T]], depth: int = 4,
               workers: int = 2) -> Iterator[T]:
-    """Yield what jobs return, in their order, some made before asked for.
+    """Yield the results of jobs, in order; threads compute them ahead.
 
     An error of a job is raised where its result would have been.
 

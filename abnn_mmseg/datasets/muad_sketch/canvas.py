@@ -89,6 +89,7 @@ class Canvas:
         self.use(0, 0, 0)
 
     def use(self, label, z, material):
+        """Set the label, distance and material of what is drawn next."""
         code = 255 if z is None else min(max(z, 0) / METRES_PER_CODE, 254)
         self.pen = (int(label), int(code), int(material))
 
@@ -109,6 +110,7 @@ class Canvas:
                      SHIFT)
 
     def ellipse(self, centre, radii, colour, paint=False):
+        """Fill an ellipse; ``paint`` colours it without a label."""
         place = tuple(int(c * UNIT) for c in centre)
         axes = tuple(int(abs(r) * UNIT) for r in radii)
         cv2.ellipse(self.colour, place, axes, 0, 0, 360, colour, -1,

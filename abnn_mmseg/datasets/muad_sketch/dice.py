@@ -20,6 +20,7 @@ class Dice:
         return self.pool.pop()
 
     def between(self, low, high):
+        """A number from a uniform distribution."""
         return low + (high - low) * self.draw()
 
     def about(self, deviation):
@@ -27,6 +28,7 @@ class Dice:
         return (self.draw() + self.draw() - 1) * 2.45 * deviation
 
     def chance(self, probability):
+        """True with a probability."""
         return self.draw() < probability
 
     def count(self, low, high):
@@ -34,9 +36,11 @@ class Dice:
         return low + int(self.draw() * (high - low + 1))
 
     def sign(self):
+        """1 or -1."""
         return 1 if self.draw() < 0.5 else -1
 
     def pick(self, options):
+        """One of several options, all equally likely."""
         return options[int(self.draw() * len(options))]
 
     def weighted(self, weights):
@@ -64,6 +68,7 @@ class Dice:
 
 
 def clip(red, green, blue):
+    """A colour in the range that shading and noise need."""
     return (min(max(red, 4), 250), min(max(green, 4), 250),
             min(max(blue, 4), 250))
 

@@ -10,6 +10,7 @@ METAL = [(92, 94, 96), (60, 62, 64), (128, 128, 126), (84, 74, 62),
 
 
 def draw_pole(canvas, pole, z, height, colour, width=0.13):
+    """Draw the pole that carries a sign or a lamp."""
     canvas.use(ids.POLE, z, ids.PAINT)
     pole.limb((0, 0), (0, height), (width * 1.3, width), colour)
 
@@ -33,6 +34,7 @@ def draw_lamp(canvas, x, z):
 
 
 def draw_utility_pole(canvas, x, z):
+    """Draw a wooden pole with a crossbar."""
     dice = canvas.dice
     pole = Sprite(canvas, x, z)
     height = dice.between(5.5, 8.5)
@@ -42,6 +44,7 @@ def draw_utility_pole(canvas, x, z):
 
 
 def draw_bollards(canvas, x, z):
+    """Draw a row of posts along the kerb."""
     dice = canvas.dice
     colour = dice.tint(dice.pick(METAL))
     for i in range(dice.count(1, 4)):
@@ -71,6 +74,7 @@ def draw_traffic_light(canvas, x, z):
 
 
 def draw_signal_head(canvas, pole, z, spot, case, on):
+    """Draw a traffic light with one of its lamps on."""
     x, y = spot
     canvas.use(ids.LIGHT, z, ids.PAINT)
     pole.poly(box(x - 0.22, x + 0.22, y - 0.55, y + 0.55), case)
@@ -98,6 +102,7 @@ def draw_sign(canvas, x, z):
 
 
 def draw_plate(dice, pole, y):
+    """Draw the plate of a traffic sign."""
     shape = dice.pick(['disc', 'triangle', 'square', 'board', 'octagon'])
     red, blue, white = (188, 44, 40), (44, 82, 158), (222, 222, 216)
     rim, face = dice.pick([(red, white), (blue, white), (white, blue),

@@ -26,6 +26,7 @@ def patch(x0, x1, z0, z1):
 
 
 def draw_sky(canvas):
+    """Draw the sky and its clouds."""
     camera, sky = canvas.camera, canvas.sky
     rows = int(np.clip(camera.horizon + 3, 1, camera.height))
     shape = (rows // 4 + 1, camera.width // 4)  # clouds have no fine detail
@@ -87,6 +88,7 @@ def draw_ground(canvas, street):
 
 
 def draw_pavements(canvas, street, asphalt):
+    """Draw the pavements on both sides of the road."""
     dice = canvas.dice
     for side in (-1, 1):
         slabs = dice.tint(dice.pick([(150, 145, 138), (134, 131, 128),
@@ -110,6 +112,7 @@ def draw_pavements(canvas, street, asphalt):
 
 
 def draw_road(canvas, street, asphalt):
+    """Draw the road with its stains and repairs."""
     dice, half = canvas.dice, street.half
     canvas.use(ids.ROAD, 0, ids.ASPHALT)
     strip(canvas, -half, half, asphalt)
@@ -129,6 +132,7 @@ def draw_road(canvas, street, asphalt):
 
 
 def draw_marks(canvas, street, asphalt):
+    """Draw the lane marks."""
     dice, lanes = canvas.dice, street.lanes
     white = dice.pick([(226, 226, 220), (228, 228, 224), (214, 178, 70)])
     marks = mix(asphalt, white, dice.between(0.15, 0.95))

@@ -33,6 +33,7 @@ def line_street(canvas, street):
 
 
 def lot(canvas, street, side, near, far, kind, tall):
+    """Yield what stands on one piece of land beside the road."""
     dice, x = canvas.dice, side * street.fronts[side]
     green = dice.tint(dice.pick(roadside.LEAVES), 10)
     if kind == 'building':

@@ -8,6 +8,7 @@ HAIR = [(34, 28, 24), (84, 60, 40), (150, 120, 72), (150, 148, 144)]
 
 
 def draw_person(canvas, x, z):
+    """Draw a person."""
     dice = canvas.dice
     size = dice.between(0.58, 0.75) if dice.chance(0.12) else dice.between(
         0.9, 1.08)
@@ -25,12 +26,14 @@ def draw_person(canvas, x, z):
 
 
 def draw_pair(canvas, x, z):
+    """Draw two persons side by side."""
     gap = canvas.dice.between(0.5, 0.8)
     draw_person(canvas, x - gap / 2, z + 0.2)
     draw_person(canvas, x + gap / 2, z)
 
 
 def draw_legs(figure, stride, colour):
+    """Draw the legs of a walking person."""
     shoe = tone(colour, 0.5)
     for hip, foot, knee, shade in ((0.07, -stride, -0.25, 0.78),
                                    (-0.05, stride, 0.65, 1.0)):
@@ -43,6 +46,7 @@ def draw_legs(figure, stride, colour):
 
 
 def draw_trunk(figure, stride, coat, skin, dice):
+    """Draw the trunk and the arms of a person."""
     hem = dice.pick([0.9, 0.86, 0.84, 0.6, 0.5])
     wide = dice.between(0.19, 0.26)
     swing = stride * dice.between(-1, 1)
@@ -63,6 +67,7 @@ def draw_trunk(figure, stride, coat, skin, dice):
 
 
 def draw_head(figure, at, skin, coat, dice):
+    """Draw the head of a person."""
     x, y = at
     figure.limb((x, y - 0.16), at, (0.09, 0.09), tone(skin, 0.8))
     figure.disc((x, y), (0.1, 0.13), skin)
@@ -73,6 +78,7 @@ def draw_head(figure, at, skin, coat, dice):
 
 
 def draw_bag(figure, dice):
+    """Draw the bag of a person."""
     colour = mix(dice.any_colour(), (70, 60, 50), 0.4)
     if dice.chance(0.5):
         figure.disc((-0.24, 1.2), (0.12, 0.2), colour)

@@ -38,6 +38,7 @@ def furnish(canvas, street):
 
 
 def street_tree(canvas, x, z):
+    """A tree or a bush on the pavement."""
     dice = canvas.dice
     green = dice.tint(dice.pick(roadside.LEAVES), 10)
     if dice.chance(0.25):
@@ -76,6 +77,7 @@ def traffic(canvas, street):
 
 
 def parked(canvas, street):
+    """Yield the cars along the kerbs."""
     dice = canvas.dice
     for side in (-1, 1):
         if dice.chance(0.4):
@@ -89,6 +91,7 @@ def parked(canvas, street):
 
 
 def crowd(canvas, street):
+    """Yield the persons on the pavements and on the road."""
     dice = canvas.dice
     for _ in range(dice.pick([0, 1, 2, 3, 4, 6, 9])):
         z = dice.between(2, 6.3) ** 2

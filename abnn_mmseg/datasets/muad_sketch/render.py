@@ -41,6 +41,7 @@ def render(canvas):
 
 
 def half(canvas, drawing):
+    """Shrink a drawing to half its size, which smooths its edges."""
     size = (canvas.camera.width // 2, canvas.camera.height // 2)
     return cv2.resize(drawing, size, interpolation=cv2.INTER_AREA)
 

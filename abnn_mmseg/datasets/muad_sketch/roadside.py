@@ -66,6 +66,7 @@ class Building:
             canvas.detail(holes, self.glass)
 
     def draw_bay(self, canvas, near, far):
+        """Draw a stretch of the front."""
         normal, x = (-self.side, 0, 0), self.front
         canvas.use(ids.BUILDING, (near + far) / 2, self.brick)
         wall = canvas.lit(self.colour, normal)
@@ -84,6 +85,7 @@ class Building:
         canvas.detail(ledge, tone(wall, 1.18))
 
     def draw_windows(self, canvas, near, far):
+        """Draw the windows of a stretch of the front."""
         dice, x = canvas.dice, self.front
         wide, high = self.window
         columns = np.arange(near + 0.3, far - 0.5, self.pitch).tolist()
@@ -143,6 +145,7 @@ def draw_fence(canvas, x, near, far, height, colour, solid):
 
 
 def draw_tree(canvas, x, z, height, kind, colour):
+    """Draw a tree."""
     dice = canvas.dice
     tree = Sprite(canvas, x, z)
     canvas.use(ids.VEGETATION, z, ids.LEAF)
@@ -170,6 +173,7 @@ def draw_tree(canvas, x, z, height, kind, colour):
 
 
 def draw_bush(canvas, x, z, size, colour):
+    """Draw a bush."""
     dice = canvas.dice
     bush = Sprite(canvas, x, z, size)
     canvas.use(ids.VEGETATION, z, ids.LEAF)

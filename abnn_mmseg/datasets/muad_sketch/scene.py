@@ -68,6 +68,7 @@ def compose(dice, size, ood):
 
 
 def roll_camera(dice, size, street):
+    """Draw a random camera in one of the lanes."""
     width, height = size[0] * 2, size[1] * 2
     lane = dice.pick(street.lanes[len(street.lanes) // 2:])
     return Camera(

@@ -27,17 +27,21 @@ class Sprite:
         self.lit_side = 1 if canvas.sky.sun[0] * turn > 0 else -1
 
     def pixels(self, points):
+        """Places in the image of points on the sprite."""
         (left, low), wide, high = self.foot, self.across, self.scale
         return [(left + x * wide, low - y * high) for x, y in points]
 
     def poly(self, points, colour):
+        """Fill a polygon."""
         self.canvas.fill([self.pixels(points)], colour)
 
     def detail(self, points, colour):
+        """Paint a polygon, unless the sprite is too far away."""
         if self.scale > 15:
             self.canvas.paint([self.pixels(points)], colour)
 
     def disc(self, centre, radii, colour, paint=False):
+        """Fill an ellipse, or paint one on what is there."""
         if paint and self.scale < 15:
             return
         place, = self.pixels([centre])
@@ -107,10 +111,12 @@ class Body:
                 for a, y, b in points]
 
     def turned(self, normal):
+        """A direction of the body in the world's axes."""
         a, y, b = normal
         return (a * self.sin + b * self.cos, y, a * self.cos - b * self.sin)
 
     def faces_camera(self, normal, point):
+        """Whether a face of the body can be seen."""
         (x, y, z), = self.world([point])
         camera = self.canvas.camera
         side = x - camera.x + camera.bend * z * z

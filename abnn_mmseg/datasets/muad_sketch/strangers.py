@@ -20,6 +20,7 @@ SPECIES = dict(deer=(0.75, 1.25, 0.42, (0.3, 0.55), 0.16),
 
 
 def draw_animal(canvas, x, z):
+    """Draw an animal."""
     dice = canvas.dice
     kind = dice.weighted(dict(deer=4, cow=3, bear=3, dog=2, horse=1))
     legs, length, depth, (reach, rise), head = SPECIES[kind]
@@ -47,6 +48,7 @@ def draw_animal(canvas, x, z):
 
 
 def draw_paws(beast, half, legs, depth, fur, dice):
+    """Draw the legs of an animal."""
     thick = 0.09 + depth * 0.12
     for at, shade in ((0.62, 0.65), (-0.55, 0.65), (0.75, 0.9),
                       (-0.72, 0.9)):
@@ -95,6 +97,7 @@ def draw_ring(sprite, centre, radius, width, colour):
 
 
 def draw_bicycle(canvas, x, z, size=None, turn=None):
+    """Draw a bicycle."""
     dice = canvas.dice
     size = size or dice.between(0.85, 1.1)
     turn = turn or dice.sign() * dice.between(0.4, 1)
@@ -113,6 +116,7 @@ def draw_bicycle(canvas, x, z, size=None, turn=None):
 
 
 def draw_motorcycle(canvas, x, z, size=None, turn=None):
+    """Draw a motorcycle."""
     dice = canvas.dice
     size = size or dice.between(0.95, 1.15)
     turn = turn or dice.sign() * dice.between(0.45, 1)
@@ -223,6 +227,7 @@ def draw_stand(canvas, x, z):
 
 
 def draw_tram(canvas, x, z, yaw):
+    """Draw a tram."""
     dice = canvas.dice
     draw_coach(canvas, x, z, yaw, ids.TRAIN, dice.between(12, 20),
                dice.between(3, 3.6))

@@ -52,6 +52,7 @@ class Street:
 
     @classmethod
     def roll(cls, dice):
+        """Draw a random street."""
         style = dice.weighted(dict(urban=5, suburb=3, park=2, works=2))
         width = dice.between(2.8, 3.7)
         count = dice.pick([2, 2, 2, 3, 4])

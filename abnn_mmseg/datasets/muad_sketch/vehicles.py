@@ -65,6 +65,7 @@ def car_profile(dice):
 
 
 def draw_car(canvas, x, z, yaw):
+    """Draw a car."""
     dice = canvas.dice
     canvas.use(ids.CAR, z, ids.PAINT)
     body, profile = Body(canvas, x, z, yaw), car_profile(dice)
@@ -82,6 +83,7 @@ def draw_car(canvas, x, z, yaw):
 
 
 def draw_doors(body, profile, b, paint, glass):
+    """Draw the windows and doors on the side of a car."""
     low_rear, rear, front, low_front = profile[2:6]
     belt, top = max(low_rear[1], low_front[1]), front[1] - 0.12
     pillar = (rear[0] + front[0]) / 2
@@ -124,6 +126,7 @@ def draw_truck(canvas, x, z, yaw):
 
 
 def draw_truck_side(body, profile, b, colour, is_cab):
+    """Draw the side of a cab or of a load."""
     (rear, low), (_, high), _, (front, _) = profile
     if is_cab:
         body.side([box(front - 1.2, front - 0.3, high - 0.95, high - 0.25)],
@@ -139,6 +142,7 @@ def draw_truck_side(body, profile, b, colour, is_cab):
 
 
 def draw_truck_end(body, half, top, width, load):
+    """Draw the front or the rear of a truck."""
     a, is_front = seen_end(body, -half, half)
     edge = width / 2
     if is_front:
@@ -173,6 +177,7 @@ def draw_coach(canvas, x, z, yaw, label, length, high):
 
 
 def draw_coach_end(body, half, width, heights, glass):
+    """Draw the front or the rear of a bus or tram."""
     low, top, high = heights
     a, is_front = seen_end(body, -half, half)
     edge = width / 2
@@ -184,6 +189,7 @@ def draw_coach_end(body, half, width, heights, glass):
 
 
 def draw_bus(canvas, x, z, yaw):
+    """Draw a bus."""
     dice = canvas.dice
     draw_coach(canvas, x, z, yaw, ids.BUS, dice.between(6.5, 12),
                dice.between(2.6, 3.4))

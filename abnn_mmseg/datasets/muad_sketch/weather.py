@@ -51,10 +51,12 @@ class Sky:
 
     @property
     def wet(self):
+        """Whether it rains."""
         return self.weather == 'rain'
 
     @classmethod
     def roll(cls, dice):
+        """Draw a random time of day and weather."""
         hour = dice.weighted(dict(day=10, dusk=1, night=1))
         weather = dice.weighted(dict(clear=6, overcast=3, fog=1, rain=1))
         clear = weather == 'clear' and hour != 'night'
@@ -76,6 +78,7 @@ class Sky:
 
 
 def roll_sun(dice, hour):
+    """Draw a random direction of the sun."""
     around = dice.between(0, 2 * math.pi)
     up = dice.between(0.15, 0.35 if hour == 'dusk' else 1.2)
     return (math.cos(up) * math.sin(around), math.sin(up),

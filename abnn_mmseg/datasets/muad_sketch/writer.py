@@ -101,6 +101,7 @@ def clear(root, recipe, force):
 
 
 def summary(recipe):
+    """The settings of a dataset as text."""
     return ', '.join(f'{key} {recipe.get(key)}'
                      for key in ('version', 'seed', 'size', 'counts'))
 
@@ -155,6 +156,7 @@ def draw_one(job):
 
 
 def write_png(root, split, folder, i, pixels):
+    """Write one picture of a split."""
     path = root / split / folder / f'{i:06d}_{folder}.png'
     _, data = cv2.imencode('.png', pixels)
     write(path, data.tobytes())
@@ -168,11 +170,13 @@ def write(path, data):
 
 
 def write_json(path, content):
+    """Write a JSON file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write(path, (json.dumps(content, indent=1) + '\n').encode())
 
 
 def read_json(path):
+    """The content of a JSON file; None if there is no file."""
     return json.loads(path.read_text()) if path.is_file() else None
 
 

@@ -21,6 +21,7 @@ class AuditHook(Hook):
     priority = 'VERY_LOW'
 
     def before_train(self, runner: Runner) -> None:
+        """Check the model and what trains, and log it."""
         model = _unwrap(runner.model)
         audit(model)
         model.train()
@@ -28,9 +29,11 @@ class AuditHook(Hook):
         runner.logger.info(describe(model))
 
     def before_val(self, runner: Runner) -> None:
+        """Check the model."""
         audit(_unwrap(runner.model))
 
     def before_test(self, runner: Runner) -> None:
+        """Check the model and log it."""
         audit(_unwrap(runner.model))
         runner.logger.info(describe(_unwrap(runner.model)))
 

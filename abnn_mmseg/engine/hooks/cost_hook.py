@@ -27,10 +27,12 @@ class CostHook(Hook):
         self.last = self.clock()
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Go on from the seconds that a checkpoint holds."""
         if runner.cfg.get('resume'):
             self.seconds = checkpoint.get('meta', {}).get(KEY, 0.)
 
     def before_train(self, runner: Runner) -> None:
+        """Start the clock."""
         self.last = self.clock()
 
     def after_train_iter(self,
@@ -38,12 +40,15 @@ class CostHook(Hook):
                          batch_idx: int,
                          data_batch: Optional[dict] = None,
                          outputs: Optional[dict] = None) -> None:
+        """Add the time since the last iteration."""
         now = self.clock()
         self.seconds += now - self.last
         self.last = now
 
     def after_val(self, runner: Runner) -> None:
+        """Leave out the time of a validation."""
         self.last = self.clock()
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Store the seconds in the checkpoint."""
         checkpoint['meta'][KEY] = self.seconds

@@ -20,7 +20,7 @@ Range = tuple[float, float]
 
 @HOOKS.register_module()
 class MapVisualizationHook(Hook):
-    """Hand pictures of maps to MMEngine's visualizer, hence to any backend.
+    """Draw maps with MMEngine's visualizer, for any of its backends.
 
     A picture shows image, ground truth, prediction and maps side by side,
     every map with its colour bar on a scale that is the same for all images.
@@ -58,19 +58,23 @@ class MapVisualizationHook(Hook):
         self._seen = 0
 
     def before_val_epoch(self, runner: Runner) -> None:
+        """Count images from zero."""
         self._seen = 0
 
     def before_test_epoch(self, runner: Runner) -> None:
+        """Count images from zero."""
         self._seen = 0
 
     def after_val_iter(self, runner: Runner, batch_idx: int,
                        data_batch: Optional[dict] = None,
                        outputs: Sequence[SegDataSample] = ()) -> None:
+        """Draw the validation images that are due."""
         self._draw(runner, 'val', outputs, runner.iter)
 
     def after_test_iter(self, runner: Runner, batch_idx: int,
                         data_batch: Optional[dict] = None,
                         outputs: Sequence[SegDataSample] = ()) -> None:
+        """Draw the test images that are due."""
         self._draw(runner, 'test', outputs, 0)
 
     def _draw(self, runner: Runner, mode: str,
@@ -79,7 +83,7 @@ class MapVisualizationHook(Hook):
             number, self._seen = self._seen, self._seen + 1
             if number % self.interval:
                 continue
-            # The number keeps apart images of one name in two folders.
+            # The number tells images of one name in two folders apart.
             stem = Path(sample.img_path).stem
             runner.visualizer.add_image(
                 f'{mode}_{number:05d}_{stem}',
@@ -130,7 +134,7 @@ class MapVisualizationHook(Hook):
         return scale
 
     def _fit(self, plane: np.ndarray) -> np.ndarray:
-        """Every n-th pixel of a large plane: ids and values stay theirs."""
+        """Shrink a large plane without mixing the values of pixels."""
         height, width = plane.shape[:2]
         ratio = self.max_side / max(height, width)
         if ratio >= 1:

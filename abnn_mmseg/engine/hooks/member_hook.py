@@ -1,4 +1,4 @@
-"""A hook that makes a member's training small on disk and repeatable."""
+"""A hook that saves only norms and makes a member's training repeatable."""
 from typing import Optional
 
 import torch
@@ -14,11 +14,11 @@ from abnn_mmseg.utils.checkpoints import is_prior
 
 @HOOKS.register_module()
 class MemberHook(Hook):
-    """Keep only what changed, and seed every step.
+    """Save only the norms, and seed every training step.
 
     Checkpoints hold the norms alone; the base supplies the rest when one is
     loaded again. The noise of a step depends on the seed, the step and the
-    rank only, so an interrupted training goes on as if nothing had been.
+    rank only, so a resumed training gives the same member.
 
     Args:
         full_checkpoints (bool): Save the whole model instead, as mmengine
@@ -32,8 +32,9 @@ class MemberHook(Hook):
         self.full_checkpoints = full_checkpoints
 
     def before_train(self, runner: Runner) -> None:
-        # A checkpoint is written before the validation of its iteration; one
-        # that was cut off there may have missed the best of all.
+        """Repeat a validation that an interruption cut off."""
+        # A checkpoint is written before the validation of its iteration. If
+        # the run was killed in between, that validation is missing.
         if runner.train_loop.iter and _validates(runner):
             runner.val_loop.run()
 
@@ -41,10 +42,12 @@ class MemberHook(Hook):
                           runner: Runner,
                           batch_idx: int,
                           data_batch: Optional[dict] = None) -> None:
+        """Seed the noise of this step."""
         step = runner.iter * 1009 + get_rank()
         torch.manual_seed(runner.seed * 1_000_003 + step)
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Remove all but the norms from a checkpoint."""
         if self.full_checkpoints:
             return
         for key in ('state_dict', 'ema_state_dict'):
@@ -52,6 +55,7 @@ class MemberHook(Hook):
                 checkpoint[key] = only_norms(_model(runner), checkpoint[key])
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Fill in what a checkpoint lacks from the model."""
         state = checkpoint.get('state_dict', checkpoint)
         checkpoint['state_dict'] = {**_model(runner).state_dict(), **state}
 

@@ -1,4 +1,4 @@
-"""A hook that says how far the training of all members is."""
+"""A hook that logs the progress of training all members."""
 import time
 from datetime import timedelta
 from typing import Optional
@@ -27,6 +27,7 @@ class ProgressHook(Hook):
         self.interval = interval
 
     def before_train(self, runner: Runner) -> None:
+        """Start the clock."""
         self.start, self.first = time.monotonic(), runner.iter
         self.interval = max(1, min(self.interval, runner.max_iters // 10))
 
@@ -35,6 +36,7 @@ class ProgressHook(Hook):
                          batch_idx: int,
                          data_batch: Optional[dict] = None,
                          outputs: Optional[dict] = None) -> None:
+        """Log the progress at every interval."""
         step, last = runner.iter + 1, runner.max_iters
         if not self.every_n_train_iters(runner, self.interval) and (
                 step < last):

@@ -1,4 +1,4 @@
-"""A hook that watches the gradients and stops when numbers are no more."""
+"""A hook that logs the gradients' variance and stops on NaN or inf."""
 import math
 from typing import Optional
 
@@ -29,6 +29,7 @@ class StabilityHook(Hook):
         self.decay = decay
 
     def before_train(self, runner: Runner) -> None:
+        """Watch every step of the optimizer."""
         self.steps = 0
         optimizer = runner.optim_wrapper.optimizer
         self.parameters: list[Tensor] = [
@@ -41,6 +42,7 @@ class StabilityHook(Hook):
         self.handle = optimizer.register_step_pre_hook(self._observe)
 
     def after_train(self, runner: Runner) -> None:
+        """Stop watching the optimizer."""
         self.handle.remove()
 
     @torch.no_grad()
@@ -64,6 +66,7 @@ class StabilityHook(Hook):
                          batch_idx: int,
                          data_batch: Optional[dict] = None,
                          outputs: Optional[dict] = None) -> None:
+        """Check the loss and the parameters; log the variance."""
         assert outputs is not None
         self._check(runner, 'loss', float(outputs['loss'].detach()))
         largest = torch.stack(

@@ -56,6 +56,7 @@ class GalleryWriter(Writer):
                 path.unlink()
 
     def clear(self, names):
+        """Remove the files of images, and the page."""
         names = list(names)
         super().clear(names)
         for name in names:
@@ -66,9 +67,11 @@ class GalleryWriter(Writer):
         (self.folder / 'index.html').unlink(missing_ok=True)
 
     def paths(self, name):
+        """All files of one image."""
         return [self.folder / 'items' / f'{name}.json']
 
     def save(self, result):
+        """Write the pictures, data and item of one image."""
         name, folder = result.name, self.folder
         if result.image is not None:
             shown = _fit(result.image, self.settings.max_side, cv2.INTER_AREA)
@@ -81,6 +84,7 @@ class GalleryWriter(Writer):
         atomic_write(self.paths(name)[0], json.dumps(self._item(result)))
 
     def close(self):
+        """Make the page of all items."""
         if self.settings.rank == 0:
             write_page(self.folder, self.settings)
 

@@ -44,6 +44,7 @@ class NpyWriter(MapWriter):
     format, suffix = 'npy', '.npy'
 
     def encode(self, result, score):
+        """The array as the content of a ``.npy``."""
         buffer = io.BytesIO()
         np.save(buffer, result.map(score).astype(self.settings.dtype))
         return buffer.getvalue()
@@ -57,9 +58,11 @@ class NpzWriter(Writer):
     """
 
     def paths(self, name):
+        """The archive of one image."""
         return [self.folder / 'npz' / f'{name}.npz']
 
     def save(self, result):
+        """Write the archive of one image."""
         dtype = self.settings.dtype
         arrays = {score: result.map(score).astype(dtype)
                   for score in self.settings.scores}
@@ -81,6 +84,7 @@ class Png16Writer(MapWriter):
     format, suffix = 'png16', '.png'
 
     def paths(self, name):
+        """The pictures of one image, and their scales."""
         pictures = super().paths(name)
         return pictures + [self._scale_path(path) for path in pictures]
 
@@ -89,6 +93,7 @@ class Png16Writer(MapWriter):
         return path.with_name(path.name[:-len('.png')] + '.json')
 
     def save(self, result):
+        """Write the pictures of one image, and their scales."""
         for score in self.settings.scores:
             values = result.map(score)
             low, high = self._range(values, score)
@@ -118,6 +123,7 @@ class TiffWriter(MapWriter):
     format, suffix = 'tiff', '.tiff'
 
     def encode(self, result, score):
+        """The map as the content of a ``.tiff``."""
         return encode_picture('.tiff', result.map(score).astype(np.float32))
 
 
@@ -143,6 +149,7 @@ class Hdf5Writer(Writer):
         self._names = {}
 
     def path(self, name, score):
+        """The file of one map, named as the benchmark does."""
         frame = PurePosixPath(name).name
         if frame.endswith('_leftImg8bit'):
             frame = frame[:-len('_leftImg8bit')]
@@ -156,9 +163,11 @@ class Hdf5Writer(Writer):
                 f'{frame}.hdf5')
 
     def paths(self, name):
+        """All files of one image."""
         return [self.path(name, score) for score in self.settings.scores]
 
     def save(self, result):
+        """Write all files of one image."""
         import h5py
         for score in self.settings.scores:
             buffer = io.BytesIO()

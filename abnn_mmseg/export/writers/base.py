@@ -67,9 +67,11 @@ class MapWriter(Writer):
         return self.folder / self.format / slug(score) / f'{name}{self.suffix}'
 
     def paths(self, name):
+        """The files of all maps of one image."""
         return [self.path(name, score) for score in self.settings.scores]
 
     def save(self, result):
+        """Write the files of all maps of one image."""
         for score in self.settings.scores:
             atomic_write(
                 self.path(result.name, score), self.encode(result, score))

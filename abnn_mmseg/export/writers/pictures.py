@@ -22,6 +22,7 @@ class HeatmapWriter(MapWriter):
     format, suffix = 'heatmap', '.png'
 
     def encode(self, result, score):
+        """The picture with its colour bar as a PNG."""
         scale = self.settings.picture_range(score)
         colormap = self.settings.colormap
         picture = self.compose(
@@ -40,6 +41,7 @@ class OverlayWriter(HeatmapWriter):
     format = 'overlay'
 
     def compose(self, result, heat):
+        """The heat map over the image in grey."""
         if result.image is None:
             raise ValueError(f'{result.name!r} comes without its image, '
                              "which an overlay needs: use 'heatmap'.")
@@ -59,6 +61,7 @@ class MaskWriter(MapWriter):
         settings.require_thresholds('mask')
 
     def encode(self, result, score):
+        """The mask as a PNG, 255 where the score is reached."""
         mask = result.map(score) >= self.settings.given_threshold(score)
         return encode_picture('.png', mask.astype(np.uint8) * 255)
 
@@ -67,9 +70,11 @@ class PredictionWriter(Writer):
     """An indexed PNG: pixels are class ids, shown in the palette."""
 
     def paths(self, name):
+        """The picture of one image."""
         return [self.folder / 'prediction' / f'{name}.png']
 
     def save(self, result):
+        """Write the picture of one image."""
         settings = self.settings
         picture = Image.fromarray(byte_ids(result.prediction, result.name))
         picture.putpalette(

@@ -20,6 +20,7 @@ class NpyTiles(NpyWriter):
     """
 
     def paths(self, name):
+        """The files of all maps of one image, and the prediction."""
         return [*super().paths(name), self.path(name, 'prediction')]
 
     def open(self, stack: ExitStack, name: str, size: tuple[int, int],

@@ -113,6 +113,7 @@ class BNLPosterior(ForkingPosterior):
                              'must be at least 1, or None for all.')
 
     def attach(self, model: 'BayesianSegmentor') -> None:
+        """Find the layers that can have noise, and check the scope."""
         super().attach(model)
         self.every_layer = bayesian_layers(model)
         if not self.every_layer:
@@ -134,15 +135,18 @@ class BNLPosterior(ForkingPosterior):
 
     @property
     def in_scope(self) -> list[str]:
+        """Names of the layers that have noise."""
         return resolve(self.every_layer, self.scope)
 
     def alphas(self) -> dict[str, float]:
+        """Noise level of the layers that have noise, by name."""
         return {
             name: self.every_layer[name].alpha if self.alpha is None else
             float(self.alpha) for name in self.in_scope
         }
 
     def set_members(self, members: list[dict[str, Tensor]]) -> None:
+        """Replace the members; none means the norms of the model."""
         self.members = members
 
     def __len__(self) -> int:
@@ -164,6 +168,7 @@ class BNLPosterior(ForkingPosterior):
 
     @property
     def noise_settings(self) -> str:
+        """The noise and the views, as text."""
         alpha = "the layers' alpha" if self.alpha is None else (
             f'alpha {self.alpha:g}')
         parts = [alpha, f'scope {self.scope!r}', f'{self.noise} noise']
@@ -173,10 +178,12 @@ class BNLPosterior(ForkingPosterior):
 
     @property
     def is_plain(self) -> bool:
+        """Whether the only network is the model as it stands."""
         return (not self.members and self.draws_per_member == 1
                 and len(self.views) == 1 and self.precision == 'float32')
 
     def draws(self, forward: Forward) -> Networks:
+        """All K networks, ready to run."""
         self._check()
         if self.member_files and not self.members:
             raise ValueError(
@@ -190,6 +197,7 @@ class BNLPosterior(ForkingPosterior):
         return self._of_bank(self.bank(), forward)
 
     def noise_free(self) -> Posterior:
+        """The posterior with alpha 0: one network for each member."""
         posterior = cast(BNLPosterior, exact(self))
         posterior.alpha, posterior.networks = 0., None
         if not self.members:

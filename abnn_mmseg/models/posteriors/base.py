@@ -197,9 +197,11 @@ class DeterministicPosterior(Posterior):
 
     @property
     def is_plain(self) -> bool:
+        """Whether there is one view, in float32."""
         return len(self.views) == 1 and self.precision == 'float32'
 
     def noise_free(self) -> Posterior:
+        """The posterior itself, in float32: it has no noise."""
         return exact(self)
 
 

@@ -63,6 +63,7 @@ class DropoutPosterior(ForkingPosterior):
         self._masks: dict[tuple[str, int], Tensor] = {}
 
     def attach(self, model: 'BayesianSegmentor') -> None:
+        """Find the modules to drop after, and their rates."""
         super().attach(model)
         sites = self._find(model)
         rates = {name: self._rate(name, site) for name, site in sites.items()}
@@ -99,14 +100,17 @@ class DropoutPosterior(ForkingPosterior):
 
     @property
     def is_plain(self) -> bool:
+        """Whether nothing is dropped, and there is one view."""
         return (not self.sites and len(self.views) == 1
                 and self.precision == 'float32')
 
     @property
     def noise_settings(self) -> str:
+        """The modules and the rate, as text."""
         return f'modules {self.modules!r}, rate {self.rate}'
 
     def draws(self, forward: Forward) -> Networks:
+        """All K networks, ready to run."""
         if not self.sites:
             return super().draws(forward)
         device = next(self.model.parameters()).device

@@ -26,6 +26,7 @@ class ElementNetworks(Networks):
 
     def chunks(self, numbers: Sequence[int], view: View,
                example: Tensor) -> Iterator[Chunk]:
+        """Yield one network at a time."""
         for number in numbers:
             # All windows share it, so each has its own noise. It draws on
             # the CPU: every device sees the same.

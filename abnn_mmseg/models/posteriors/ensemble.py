@@ -62,19 +62,23 @@ class EnsemblePosterior(Posterior):
 
     @property
     def is_plain(self) -> bool:
+        """Whether there are no checkpoints, and one view."""
         return (not self.checkpoints and len(self.views) == 1
                 and self.precision == 'float32')
 
     @property
     def noise_settings(self) -> str:
+        """The number of checkpoints, as text."""
         return f'{len(self.checkpoints)} checkpoints'
 
     def draws(self, forward: Forward) -> Networks:
+        """The networks of all checkpoints, ready to run."""
         if not self.checkpoints:
             return super().draws(forward)
         return EnsembleNetworks(self, forward)
 
     def noise_free(self) -> Posterior:
+        """The posterior itself, in float32: it has no noise."""
         return exact(self)
 
     def states(self) -> list[dict[str, Tensor]]:
@@ -120,6 +124,7 @@ class EnsembleNetworks(Networks):
 
     def chunks(self, numbers: Sequence[int], view: View,
                example: Tensor) -> Iterator[Chunk]:
+        """Yield one network at a time."""
         states = self.posterior.states()
         for number in numbers:
             yield partial(self.posterior.run, self.forward, states[number])

@@ -101,6 +101,7 @@ class ForkedNetworks(Networks):
 
     def chunks(self, numbers: Sequence[int], view: View,
                example: Tensor) -> Iterator[Chunk]:
+        """Yield as many networks at a time as fit into a pass."""
         numbers = list(numbers)
         trunk = self.trunk(view)
         for start in range(0, len(numbers), step := self._step(example)):
@@ -110,6 +111,7 @@ class ForkedNetworks(Networks):
                           trunk, count())
 
     def base(self) -> Chunk:
+        """The original network on the trunk that draws have computed."""
         # A view that nobody saw gave nothing to share.
         trunk = self.trunks.get(View())
         if trunk is None or self.posterior.precision != 'float32':
