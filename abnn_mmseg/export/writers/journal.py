@@ -56,12 +56,15 @@ class JournalWriter(Writer):
         raise NotImplementedError
 
     def paths(self, name):
+        """No files: those of the set are written at the end."""
         return []
 
     def complete(self, name):
+        """Whether the rows of an image are in a journal."""
         return name in self._done and super().complete(name)
 
     def save(self, result):
+        """Append the rows of one image to the journal."""
         line = json.dumps(dict(
             image=result.name, maps=self.rows_of(result), time=time.time()))
         with self._lock:
@@ -69,11 +72,13 @@ class JournalWriter(Writer):
             self._done.add(result.name)
 
     def clear(self, names: Iterable[str]) -> None:
+        """Remove the tables and journals."""
         super().clear(names)
         for path in [*self._journals(), *self.tables()]:
             path.unlink(missing_ok=True)
 
     def close(self):
+        """Join the rows of all processes, on the main process."""
         if self.settings.rank == 0:
             self.join(self._rows())
 

@@ -41,15 +41,18 @@ class PseudoLabelWriter(JournalWriter):
                 f'pixels, but the model has {len(settings.classes)} classes.')
 
     def tables(self):
+        """The files of the whole set."""
         return [self._folder / f'{slug(score)}{suffix}'
                 for score in self.settings.scores
                 for suffix in ('.csv', '.json')]
 
     def paths(self, name):
+        """The files of one image."""
         return [self._folder / slug(score) / f'{name}.png'
                 for score in self.settings.scores]
 
     def rows_of(self, result):
+        """The rows of one image in the journal."""
         rows = {}
         for score, path in zip(self.settings.scores, self.paths(result.name)):
             kept = self._kept(result.map(score), score)
@@ -70,6 +73,7 @@ class PseudoLabelWriter(JournalWriter):
         return values <= np.partition(values, count - 1, None)[count - 1]
 
     def join(self, rows):
+        """Write the files of the whole set from all rows."""
         for i, score in enumerate(self.settings.scores):
             counts = {name: rows[name][score] for name in sorted(rows)}
             buffer = io.StringIO()

@@ -28,18 +28,21 @@ class CsvWriter(JournalWriter):
     format = 'csv'
 
     def tables(self):
+        """The files of the whole set."""
         return list(map(self._table, self.settings.scores))
 
     def _table(self, score):
         return self._folder / f'{slug(score)}.csv'
 
     def rows_of(self, result):
+        """The rows of one image in the journal."""
         return {
             score: summary(result.map(score),
                            self.settings.threshold_of(score))
             for score in self.settings.scores}
 
     def join(self, rows):
+        """Write the tables from all rows, the highest mean first."""
         for score in self.settings.scores:
             atomic_write(self._table(score), _csv(rows, score))
 

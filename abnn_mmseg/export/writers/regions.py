@@ -31,6 +31,7 @@ class RegionsWriter(JournalWriter):
         settings.require_thresholds(self.format)
 
     def tables(self):
+        """The files of the whole set."""
         return [self._folder / f'{slug(score)}{suffix}'
                 for score in self.settings.scores
                 for suffix in ('.csv', '.coco.json')]
@@ -39,9 +40,11 @@ class RegionsWriter(JournalWriter):
         return self._folder / slug(score) / f'{name}.geojson'
 
     def paths(self, name):
+        """The files of one image."""
         return [self._path(name, score) for score in self.settings.scores]
 
     def rows_of(self, result):
+        """The rows of one image in the journal."""
         settings = self.settings
         segments = areas.segment_patches(result.prediction, settings.min_area)
         rows = {}
@@ -71,6 +74,7 @@ class RegionsWriter(JournalWriter):
                 else value for key, value in row.items()}
 
     def join(self, rows):
+        """Write the files of the whole set from all rows."""
         for score in self.settings.scores:
             table = [dict(row, image=name, number=number)
                      for name in sorted(rows)
