@@ -114,11 +114,11 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
         super().__init__(*args, **kwargs)
         set_num_classes(self)
         self.scores = check_scores(scores)
-        self.prediction = one_of('prediction', prediction, PREDICTIONS)
-        self.temperature = check_temperature(temperature)
+        self.prediction = prediction
+        self.temperature = temperature
+        self._check_settings()
         self.finetune = one_of('finetune', finetune, FINETUNED)
-        if self._slides():
-            check_windows(self.test_cfg.crop_size, self.test_cfg.stride)
+        check_test_cfg(self.test_cfg or {})
         self.conversion = convert_norms(
             self, statistics=statistics, include=convert, exclude=exclude)
         check_options(posterior)
@@ -133,6 +133,12 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
 
     def _loaded(self, *_) -> None:
         self.after_load(self.__dict__.pop('_carried', []))
+
+    def _check_settings(self) -> None:
+        """Also called before a prediction: settings may have changed."""
+        self.scores = check_scores(self.scores)
+        one_of('prediction', self.prediction, PREDICTIONS)
+        check_temperature(self.temperature)
 
     def _freeze(self) -> None:
         """Only norms train: the noisy ones, or all."""
@@ -167,6 +173,11 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
         with ``prediction='base'``, the class map is the original model's,
         bit for bit.
         """
+        if self.training:
+            raise ValueError('the model is in training mode, in which batch '
+                             'statistics and dropout change its maps; call '
+                             'model.eval() before predicting.')
+        self._check_settings()
         if data_samples is None:
             data_samples = _samples(inputs)
         metas = [sample.metainfo for sample in data_samples]
@@ -190,6 +201,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
                 wanted. Defaults to the model's own.
         """
         posterior = self.posterior if posterior is None else posterior
+        posterior.check()
         wanted = [self.prediction] if predictions is None else predictions
         forward = partial(self._logits, metas)
         networks = posterior.draws(forward)
@@ -408,6 +420,19 @@ class BayesianCascadeEncoderDecoder(BayesianSegmentor,
 class BayesianMultimodalEncoderDecoder(BayesianSegmentor,
                                        MultimodalEncoderDecoder):
     """``MultimodalEncoderDecoder`` (SAN) with per-pixel uncertainty."""
+
+
+def check_test_cfg(test_cfg: dict) -> None:
+    """Raise ValueError for a ``test_cfg`` that names no way of testing."""
+    mode = one_of(
+        'test_cfg.mode', test_cfg.get('mode', 'whole'), ('whole', 'slide'))
+    if mode == 'whole':
+        return
+    for name in ('crop_size', 'stride'):
+        if name not in test_cfg:
+            raise ValueError(f"test_cfg.mode='slide' needs {name}; write "
+                             f'test_cfg=dict({name}=(512, 512), ...).')
+    check_windows(test_cfg['crop_size'], test_cfg['stride'])
 
 
 def check_temperature(temperature: Union[float, str]) -> Union[float, str]:

@@ -8,7 +8,11 @@ Window = tuple[slice, slice]
 
 
 def check_windows(crop_size: Sequence[int], stride: Sequence[int]) -> None:
-    """Raise if windows would leave out pixels."""
+    """Raise ValueError unless windows can cover an image."""
+    for name, sides in dict(crop_size=crop_size, stride=stride).items():
+        if any(not isinstance(side, int) or side < 1 for side in sides):
+            raise ValueError(f'{name}={tuple(sides)} of test_cfg must be '
+                             'two integers of at least 1.')
     if any(step > side for side, step in zip(crop_size, stride)):
         raise ValueError(
             f'stride={tuple(stride)} of test_cfg is larger than crop_size='

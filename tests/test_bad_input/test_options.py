@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from mmengine.config import Config
+from mmengine.config import Config, ConfigDict
 from mmseg.registry import METRICS, MODELS
 from toys import bayesian_config, build, toy_config
 
@@ -30,6 +30,10 @@ def segmentor(**options):
     return lambda: model(**options)
 
 
+def windows(**test_cfg):
+    return lambda: model(test_cfg=ConfigDict(test_cfg))
+
+
 def metric(name, **options):
     return lambda: METRICS.build(dict(type=name, **options))
 
@@ -51,7 +55,12 @@ CASES = [
     (posterior(samples=2.5), f'samples=2.5 {NO_DRAWS}'),
     (posterior(samples=True), f'samples=True {NO_DRAWS}'),
     (posterior(samples=3), 'samples=3 is odd.*samples=4 or antithetic=False'),
-    (posterior(draws_per_pass=0), 'draws_per_pass=0 must be at least 1'),
+    (posterior(draws_per_pass=0), 'draws_per_pass=0 .* at least 1, or None'),
+    (posterior(draws_per_pass=1.5), 'draws_per_pass=1.5 .* an integer'),
+    (posterior(networks=True), 'networks=True .* an integer'),
+    (posterior(seed='3'), "seed='3' .* must be an integer"),
+    (posterior(seed=2**70), 'must be an integer such as seed=0'),
+    (posterior(tolerance='low'), "tolerance='low' must be positive"),
     (posterior(tolerance=-1.), 'tolerance=-1.0 must be positive'),
     (posterior(tolerance=NAN), 'tolerance=nan must be positive'),
     (posterior(noise='pixel'), "noise='pixel' is unknown; did you mean"),
@@ -67,6 +76,10 @@ CASES = [
     (segmentor(temperature=0), 'temperature=0 .* must be positive'),
     (segmentor(temperature=NAN), 'temperature=nan .* must be positive'),
     (segmentor(exclude=['nothing']), 'nothing'),
+    (windows(mode='slid'), "test_cfg.mode='slid' .* did you mean 'slide'"),
+    (windows(mode='slide'), "test_cfg.mode='slide' needs crop_size"),
+    (windows(mode='slide', crop_size=(8, 8), stride=(0, 8)),
+     r'stride=\(0, 8\) of test_cfg must be two integers'),
     (norm('BNLG'), "norm_cfg.type='BNLG' is unknown; did you mean 'BNLGN'"),
     (norm('SynBN'), "norm_cfg.type='SynBN' is unknown; did you mean 'SyncBN'"),
     (metric('AnomalyMetric', protocols=('poled', )), "did you mean 'pooled'"),
@@ -81,6 +94,24 @@ CASES = [
 def test_an_option_that_makes_no_sense_is_explained(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize('name, value, message', [
+    ('prediction', 'center', "did you mean 'centre'"),
+    ('scores', ('entropie', ), "did you mean 'entropy'"),
+    ('temperature', -2., 'temperature=-2.0 .* must be positive'),
+])
+def test_a_setting_changed_later_is_checked_too(images, name, value, message):
+    network = build(bayesian_config())
+    setattr(network, name, value)
+    with pytest.raises(ValueError, match=message):
+        network.predict(images)
+
+
+def test_predicting_in_training_mode_is_refused(images):
+    network = build(bayesian_config()).train()
+    with pytest.raises(ValueError, match=r'training mode.*model.eval\(\)'):
+        network.predict(images)
 
 
 @pytest.mark.parametrize('options, message', [

@@ -63,6 +63,25 @@ def test_settings_changed_after_construction_hold(images):
         model.predict(images)
 
 
+@torch.no_grad()
+def test_settings_of_dropout_and_views_hold_too(images):
+    options = dict(type='DropoutPosterior', rate=0.2, samples=4)
+    model = build(toy_config(type='BayesianEncoderDecoder',
+                             posterior=dict(options)))
+    views = dict(flips='horizontal', scales=0.5)
+    for change in (dict(seed=3), dict(rate=0.5), dict(samples=6),
+                   dict(modules='backbone.layer1'), dict(views=views),
+                   dict(views=None)):
+        options.update(change)
+        for name, value in change.items():
+            setattr(model.posterior, name, value)
+        expected = build(toy_config(type='BayesianEncoderDecoder',
+                                    posterior=dict(options)))
+        found, wanted = (m.predict(images)[0].uncertainty.entropy
+                         for m in (model, expected))
+        assert torch.equal(found, wanted), change
+
+
 def test_a_scope_of_the_auxiliary_head_alone_is_refused():
     with pytest.raises(ValueError, match='auxiliary head'):
         build(bayesian_config(posterior=dict(scope='auxiliary_head')))

@@ -21,7 +21,12 @@ from abnn_mmseg.models.posteriors.base import (
     Posterior,
     exact,
 )
-from abnn_mmseg.models.posteriors.draws import check_draws, draw_eps
+from abnn_mmseg.models.posteriors.draws import (
+    check_count,
+    check_draws,
+    check_seed,
+    draw_eps,
+)
 from abnn_mmseg.models.posteriors.element import ElementNetworks
 from abnn_mmseg.models.posteriors.forking import (
     ForkedNetworks,
@@ -94,23 +99,25 @@ class BNLPosterior(ForkingPosterior):
         self.samples = samples
         self.networks = networks
         self.scope = scope
-        self.noise = one_of('noise', noise, NOISES)
+        self.noise = noise
         self.antithetic = antithetic
         self.seed = seed
         self.member_files = [members] if isinstance(members, str) else members
         self._eps: tuple[tuple, dict[str, Tensor]] = ((), {})
         self._compared: tuple[tuple, set[str]] = ((), set())
-        self._check()
+        self.check()
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise ValueError for a setting that cannot be used."""
+        super().check()
+        check_seed(self.seed)
+        one_of('noise', self.noise, NOISES)
         if self.alpha is not None:
             check_alpha(self.alpha)
         check_draws(self.samples, self.antithetic
                     and self.noise == 'channel')
-        if self.networks is not None and (
-                not isinstance(self.networks, int) or self.networks < 1):
-            raise ValueError(f'networks={self.networks!r} of the posterior '
-                             'must be at least 1, or None for all.')
+        if self.networks is not None:
+            check_count('networks', self.networks, 'None for all')
 
     def attach(self, model: 'BayesianSegmentor') -> None:
         """Find the layers that can have noise, and check the scope."""
@@ -184,7 +191,6 @@ class BNLPosterior(ForkingPosterior):
 
     def draws(self, forward: Forward) -> Networks:
         """All K networks, ready to run."""
-        self._check()
         if self.member_files and not self.members:
             raise ValueError(
                 f'the members {list(self.member_files)} of the posterior are '

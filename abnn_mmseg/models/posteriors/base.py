@@ -105,15 +105,36 @@ class Posterior:
                  views: Optional[dict] = None,
                  tolerance: Optional[float] = None,
                  precision: str = 'float32') -> None:
-        if tolerance is not None and not tolerance > 0:
-            raise ValueError(f'tolerance={tolerance} must be positive, such '
-                             'as 0.01, or None to use all draws.')
-        self.views = make_views(views)
+        self.views = views
         self.tolerance = tolerance
-        self.precision = one_of('precision', precision, PRECISIONS)
+        self.precision = precision
+        Posterior.check(self)
         self.members: list[dict[str, Tensor]] = []
         self.temperatures: dict[str, float] = {}
         self.thresholds: dict[str, float] = {}
+
+    @property
+    def views(self) -> list[View]:
+        """The views that networks take, in turn."""
+        return self._views
+
+    @views.setter
+    def views(self, views: Union[None, dict, list[View]]) -> None:
+        are_made = isinstance(views, list) and bool(views)
+        self._views = views if are_made else make_views(views)
+
+    def check(self) -> None:
+        """Raise ValueError for a setting that cannot be used.
+
+        Called before every answer too: settings may change after
+        construction.
+        """
+        is_number = isinstance(self.tolerance, (int, float))
+        if self.tolerance is not None and not (
+                is_number and self.tolerance > 0):
+            raise ValueError(f'tolerance={self.tolerance!r} must be positive, '
+                             'such as 0.01, or None to use all draws.')
+        one_of('precision', self.precision, PRECISIONS)
 
     def attach(self, model: 'BayesianSegmentor') -> None:
         """Get to know the model; called in the segmentor's constructor."""

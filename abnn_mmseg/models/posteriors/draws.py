@@ -33,6 +33,27 @@ def draw_eps(shapes: dict[str, Size], members: int, draws: int,
     return {name: torch.stack(values) for name, values in eps.items()}
 
 
+def check_count(name: str, value: int, otherwise: str) -> None:
+    """Raise ValueError unless a setting is an integer from 1 on.
+
+    Args:
+        name (str): Of the setting.
+        value (int): What the user wrote.
+        otherwise (str): What else may be written.
+    """
+    if (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise ValueError(f'{name}={value!r} of the posterior must be an '
+                         f'integer of at least 1, or {otherwise}.')
+
+
+def check_seed(seed: int) -> None:
+    """Raise ValueError unless torch's generators take the seed."""
+    if (isinstance(seed, bool) or not isinstance(seed, int)
+            or not -2**63 <= seed < 2**63):
+        raise ValueError(f'seed={seed!r} of the posterior must be an integer '
+                         'such as seed=0.')
+
+
 def check_draws(samples: int, paired: bool) -> None:
     """Refuse a number of draws that cannot be drawn."""
     if (isinstance(samples, bool) or not isinstance(samples, int)

@@ -11,7 +11,7 @@ from abnn_mmseg.compat import AnyDropout
 from abnn_mmseg.models.architectures import DECODE_HEAD
 from abnn_mmseg.models.passes import let_handle
 from abnn_mmseg.models.posteriors.base import Forward, Networks
-from abnn_mmseg.models.posteriors.draws import check_draws
+from abnn_mmseg.models.posteriors.draws import check_draws, check_seed
 from abnn_mmseg.models.posteriors.forking import (
     ForkedNetworks,
     ForkingPosterior,
@@ -52,19 +52,28 @@ class DropoutPosterior(ForkingPosterior):
                  seed: int = 0,
                  **kwargs) -> None:
         super().__init__(**kwargs)
-        check_draws(samples, paired=False)
-        if rate is not None and not 0 <= rate < 1:
-            raise ValueError(f'rate={rate!r} of DropoutPosterior is not a '
-                             'probability; write a number in 0 <= rate < 1.')
         self.modules = modules
         self.rate = rate
         self.samples = samples
         self.seed = seed
-        self._masks: dict[tuple[str, int], Tensor] = {}
+        self._masks: dict[tuple, Tensor] = {}
+        self.check()
+
+    def check(self) -> None:
+        """Raise ValueError for a setting that cannot be used."""
+        super().check()
+        check_draws(self.samples, paired=False)
+        check_seed(self.seed)
+        rate = self.rate
+        if rate is not None and not (
+                isinstance(rate, (int, float)) and 0 <= rate < 1):
+            raise ValueError(f'rate={rate!r} of DropoutPosterior is not a '
+                             'probability; write a number in 0 <= rate < 1.')
 
     def attach(self, model: 'BayesianSegmentor') -> None:
         """Find the modules to drop after, and their rates."""
         super().attach(model)
+        self._attached = self.modules, self.rate
         sites = self._find(model)
         rates = {name: self._rate(name, site) for name, site in sites.items()}
         self.rates = {name: rate for name, rate in rates.items() if rate}
@@ -111,6 +120,8 @@ class DropoutPosterior(ForkingPosterior):
 
     def draws(self, forward: Forward) -> Networks:
         """All K networks, ready to run."""
+        if self._attached != (self.modules, self.rate):
+            self.attach(self.model)
         if not self.sites:
             return super().draws(forward)
         device = next(self.model.parameters()).device
@@ -139,7 +150,7 @@ class DropoutPosterior(ForkingPosterior):
 
     def mask(self, name: str, channels: int) -> Tensor:
         """Factors of a module's channels in all networks, ``[K, C]``."""
-        key = name, channels
+        key = name, channels, self.samples, self.seed, self.rates[name]
         if key not in self._masks:
             site = list(self.sites).index(name)
             kept = 1 - self.rates[name]

@@ -17,6 +17,7 @@ from abnn_mmseg.models.posteriors.base import (
     Networks,
     Posterior,
 )
+from abnn_mmseg.models.posteriors.draws import check_count
 from abnn_mmseg.models.posteriors.memory import (
     draws_that_fit,
     is_out_of_memory,
@@ -48,12 +49,17 @@ class ForkingPosterior(Posterior):
                  share_trunk: bool = True,
                  **kwargs) -> None:
         super().__init__(**kwargs)
-        if draws_per_pass is not None and draws_per_pass < 1:
-            raise ValueError(f'draws_per_pass={draws_per_pass} must be at '
-                             'least 1, or None to choose by memory.')
         self.draws_per_pass = draws_per_pass
         self.share_trunk = share_trunk
         self.one_by_one = False
+        ForkingPosterior.check(self)
+
+    def check(self) -> None:
+        """Raise ValueError for a setting that cannot be used."""
+        super().check()
+        if self.draws_per_pass is not None:
+            check_count('draws_per_pass', self.draws_per_pass,
+                        'None to choose by memory')
 
     def give_up_vmap(self, error: RuntimeError) -> None:
         """From now on one network after the other, unless memory ran out."""
