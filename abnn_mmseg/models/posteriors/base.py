@@ -120,6 +120,7 @@ class Posterior:
 
     @views.setter
     def views(self, views: Union[None, dict, list[View]]) -> None:
+        """Take views as the config writes them, or as they were made."""
         are_made = isinstance(views, list) and bool(views)
         self._views = views if are_made else make_views(views)
 
