@@ -20,9 +20,10 @@ from torch.nn.modules.instancenorm import _InstanceNorm as AnyInstanceNorm
 from torch.utils._pytree import tree_leaves, tree_map
 
 __all__ = [
-    'AnyBatchNorm', 'AnyDropout', 'AnyInstanceNorm', 'GraphError',
-    'BareLoop', 'KeepsWeights', 'Normalization', 'PreparesState',
-    'find_bases_with', 'forget_checkpoints', 'is_vmapped', 'numpy_makers',
+    'AnyBatchNorm', 'AnyDropout', 'AnyInstanceNorm', 'BareLoop',
+    'BatchNormOfAnyRank', 'GraphError', 'KeepsWeights', 'Normalization',
+    'PreparesState', 'find_bases_with', 'forget_checkpoints', 'is_vmapped',
+    'numpy_makers',
     'put_test_loop', 'tree_leaves', 'tree_map', 'version_of',
     'with_parameters'
 ]
@@ -58,6 +59,13 @@ def numpy_makers() -> list:
     """What pickles of arrays and of numpy's scalars call to make them."""
     core = np._core if hasattr(np, '_core') else np.core
     return [core.multiarray._reconstruct, core.multiarray.scalar]
+
+
+class BatchNormOfAnyRank(AnyBatchNorm):
+    """Batch norm for inputs of 2 to 5 dimensions, as SyncBatchNorm takes."""
+
+    def _check_input_dim(self, input) -> None:
+        """Accept any number of dimensions."""
 
 
 class KeepsWeights:

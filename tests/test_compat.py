@@ -97,6 +97,14 @@ def test_norms_and_dropouts_have_common_bases():
     assert issubclass(nn.Dropout2d, compat.AnyDropout)
 
 
+@pytest.mark.parametrize('shape', [(4, 3), (4, 3, 5), (4, 3, 5, 6)])
+def test_a_batch_norm_takes_any_rank(shape):
+    x = torch.randn(shape)
+    norm = compat.BatchNormOfAnyRank(3)
+    torch.testing.assert_close(norm(x).mean([0, *range(2, x.dim())]),
+                               torch.zeros(3), atol=1e-5, rtol=0)
+
+
 def test_trees_are_mapped_and_listed():
     tree = dict(a=(1, 2), b=[3])
     assert compat.tree_map(lambda v: v + 1, tree) == dict(a=(2, 3), b=[4])

@@ -1,4 +1,4 @@
-"""Draw a dataset, train a base, make it Bayesian, test both, open a page."""
+"""Draw a dataset, train a base, make it Bayesian, test both, write a page."""
 import argparse
 import json
 import time
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 class Demo:
-    """Data, base, members, tests, page: each step reuses what exists.
+    """Runs the steps of the demo; finished steps are not repeated.
 
     Args:
         folder (str): Where everything goes.
@@ -148,7 +148,7 @@ class Demo:
         return rows
 
     def _test(self) -> Results:
-        """Both models on both splits; an earlier result of them stands."""
+        """Metrics of both models on both splits, tested only once."""
         cfg = self.cfg['ABNN'].copy()
         cfg.work_dir = str(self.folder / 'tests')
         cfg.posteriors = dict(

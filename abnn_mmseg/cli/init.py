@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def read_base(config: str) -> Config:
-    """The config of a plain network, or a sentence why it cannot be used."""
+    """The config of a plain network; raise ValueError if it is unsuitable."""
     if '::' in config:
         cfg = Config.fromstring(f'_base_ = [{config!r}]\n', '.py')
     elif not Path(config).is_file():
@@ -130,7 +130,7 @@ def absolute(config: str) -> str:
 
 
 def relative(config: str, folder: Path) -> str:
-    """The same for a config in this folder."""
+    """A path that a config in this folder may inherit from."""
     if '::' in config:
         return config
     path = Path(os.path.relpath(config, folder)).as_posix()
@@ -161,7 +161,7 @@ def child_config(cfg: Config, base: str, checkpoint: str) -> str:
 
 
 def _imports(cfg: Config) -> Iterator[str]:
-    """Ours beside those of the base: a list replaces the base's."""
+    """Add this package to the imports of the base."""
     known = cfg.get('custom_imports') or {}
     names = known.get('imports') or []
     names = [names] if isinstance(names, str) else list(names)
@@ -172,7 +172,7 @@ def _imports(cfg: Config) -> Iterator[str]:
 
 
 def _places(cfg: Config) -> Iterator[str]:
-    """What a member must not take over from the training of the base."""
+    """Reset options of the base's training that members must not have."""
     if cfg.get('work_dir'):
         yield statement('work_dir', f'{cfg.work_dir.rstrip("/")}_abnn',
                         'Members are not saved beside the base.')
@@ -265,7 +265,7 @@ def _hooks(cfg: Config) -> Iterator[str]:
 
 
 def _at_once(hook: dict) -> dict:
-    """A hook whose average does not begin after the member's last step."""
+    """An EMAHook that starts with the first step of a member."""
     if bare(hook['type']) != 'EMAHook':
         return hook
     return {name: value for name, value in hook.items()
@@ -294,19 +294,19 @@ def _evaluators(cfg: Config) -> Iterator[str]:
 
 
 def _own_scope(cfg: Config, part: dict) -> dict:
-    """A part without the mark that ``mmseg::`` leaves in what it names."""
+    """A part without the ``_scope_`` that ``mmseg::`` adds to it."""
     scope = cfg.get('default_scope', 'mmseg')
     return {name: value for name, value in part.items()
             if (name, value) != ('_scope_', scope)}
 
 
 def _fresh(known: dict, key: str, **values) -> dict:
-    """Values instead of the base's; the mark is an error where it has none."""
+    """Values that replace those of the base, if it has any."""
     return dict(_delete_=True, **values) if key in known else values
 
 
 def _over(known: dict, key: str, **values) -> dict:
-    """The values that the base, which may have None there, does not have."""
+    """Values that differ from those of the base."""
     own = known.get(key)
     if own is None:
         return _fresh(known, key, **values)

@@ -1,4 +1,4 @@
-"""What `abnn init` reads about the data of a base."""
+"""Facts about the data of a base, for ``abnn init``."""
 from typing import Optional
 
 from mmengine.config import Config
@@ -9,7 +9,7 @@ from abnn_mmseg.datasets import AnomalySegDataset
 
 
 def facts(cfg: Config) -> str:
-    """What the base is, in a few words for the first comment."""
+    """A few words about the base, for the first comment."""
     number = num_classes_of(cfg)
     classes = f'{number} classes' if number else 'classes of its head'
     if main_head(cfg).get('out_channels') == 1:
@@ -29,7 +29,7 @@ def facts(cfg: Config) -> str:
 
 
 def _crop(cfg: Config) -> Optional[tuple]:
-    """Height and width of what the base is trained on."""
+    """Height and width of the crops that the base is trained on."""
     preprocessor = cfg.model.get('data_preprocessor') or {}
     crops = [step.get('crop_size') for step in _pipeline(cfg, 'train')]
     sizes = [preprocessor.get('size'), *crops]

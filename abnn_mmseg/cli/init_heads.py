@@ -1,4 +1,4 @@
-"""What `abnn init` changes in the parts of a model: weights and losses."""
+"""Changes of ``abnn init`` to weights and losses of a model."""
 from typing import Any, Optional
 
 from mmengine.config import Config
@@ -99,7 +99,7 @@ def _prior(head: dict, classes: Optional[int]) -> dict:
 
 
 def _random_prior(loss: dict) -> Optional[dict]:
-    """Our loss in the place of mmseg's, None in that of another one."""
+    """The random prior that replaces a loss, None for losses that stay."""
     if bare(loss['type']) != 'CrossEntropyLoss' or loss.get('use_mask'):
         return None
     options = {

@@ -1,4 +1,4 @@
-"""The ``abnn`` command, and what tools/*.py run."""
+"""The ``abnn`` command; ``tools/*.py`` run its subcommands."""
 import argparse
 import sys
 from collections.abc import Sequence

@@ -15,7 +15,7 @@ class Code(str):
 
 
 class Noted:
-    """A value of a dict with a comment above its line.
+    """A value of a dict with a comment on the line above.
 
     Args:
         note (str): The comment.

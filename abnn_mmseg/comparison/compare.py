@@ -47,15 +47,16 @@ def compare(cfg: Config,
             images: Optional[int] = None,
             only: Optional[Sequence[str]] = None,
             device: Optional[str] = None) -> list[dict]:
-    """All rows; also a JSON, a table for each dataset, and a figure.
+    """Compute all rows; write JSON and figures, print tables.
 
     Args:
         cfg (Config): See the top of this file.
         json_file (str): Rewritten after each row. The figures lie beside.
-        images (int, optional): So many of each dataset, evenly spread.
+        images (int, optional): Number of images of each dataset, evenly
+            spaced. Defaults to all.
         only (Sequence[str], optional): Names of methods to run. Rows that
             other runs have finished are reported as well.
-        device (str, optional): Where to run.
+        device (str, optional): Defaults to the best there is.
     """
     init_default_scope(cfg.get('default_scope', 'mmseg'))
     # mmseg's metric logs a table of its own for each row.

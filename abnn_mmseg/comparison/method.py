@@ -28,7 +28,7 @@ class Method:
     """One way to get uncertainty, as ``methods`` of a config names it.
 
     Args:
-        name: How the table calls it.
+        name: Its name in the table.
         config: Config file of its model.
         checkpoints: All files of weights: a base and member files, or the
             full checkpoints of an ensemble.
@@ -38,7 +38,7 @@ class Method:
             ``prediction`` and ``temperature`` of the segmentor.
         group: Methods that differ by seed only; the table adds their mean
             and spread.
-        training_seconds: Of the first checkpoint, if it does not say itself.
+        training_seconds: Of the first checkpoint, if that does not hold it.
     """
     name: str
     config: str
@@ -91,7 +91,7 @@ class Method:
         return Tester(cfg, self.checkpoints, device)
 
     def settings(self, variant: str) -> dict:
-        """All that decides on a row: the model's config and its weights."""
+        """Everything that a row depends on: model config and weights."""
         changes = self.variants[variant]
         own = self.cfg.model.get('temperature')
         uses = changes.get('temperature', own) == 'members'
@@ -113,7 +113,7 @@ class Method:
             own_seconds=sum(known, 0.) if len(known) == len(own) else None)
 
     def disk_bytes(self) -> int:
-        """Of all weights that the method needs, without optimizers."""
+        """Size of all weights that the method needs, without optimizers."""
         return sum(
             Path(path).stat().st_size if is_member_file(path) else sum(
                 value.nbytes for value in map_state_dict(path).values())
@@ -145,7 +145,7 @@ def _add(sha, state: dict[str, Tensor]) -> None:
 
 
 def training_seconds(path: str) -> Optional[float]:
-    """What a file knows of the cost of its training."""
+    """Seconds of training that a file holds, if it holds them."""
     if is_member_file(path):
         seconds = [m['meta'].get('seconds') for m in read_members(path)]
         return None if None in seconds else float(sum(seconds))

@@ -1,4 +1,4 @@
-"""Rows of a comparison as lines of a table; seeds as mean and spread."""
+"""Rows of a comparison as lines of a table; mean and spread of seeds."""
 import math
 import statistics
 from collections.abc import Iterable, Sequence

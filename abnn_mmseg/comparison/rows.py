@@ -1,4 +1,4 @@
-"""Rows of a comparison: each a file, named by what decides on it."""
+"""Rows of a comparison, each in a file named by a key of its settings."""
 import hashlib
 import itertools
 import json
@@ -25,12 +25,12 @@ from abnn_mmseg.utils.files import atomic_path
 
 
 class Data:
-    """A dataset, what is measured on it and which images are shown.
+    """A dataset, its metrics, and the images of the figure.
 
     Args:
-        name (str): How rows call it.
+        name (str): Its name in rows.
         test_set (TestSet): The dataset and the metrics.
-        images (int, optional): So many, evenly spread. None: all.
+        images (int, optional): Number of images, evenly spaced. None is all.
         figure (dict): How many ``images`` to show, by which ``score``.
     """
 
@@ -52,17 +52,16 @@ class Data:
             itertools.chain(check_scores(figure['score']), *measured)))
 
     def settings(self) -> dict:
-        """All of the data that decides on a row."""
+        """Everything of the data that a row depends on."""
         return dict(dataset=self.cfg.to_dict(), images=self.images,
                     files=self.fingerprint,
                     metrics=[dict(metric) for metric in self.metrics])
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of the content of all files that the images need.
+        """A digest of the content of all files of the images.
 
-        Not of their dates: a copy of the data keeps its rows, and reading
-        files costs little beside the networks.
+        Dates do not count, so a copy of the data keeps its rows.
         """
         sha = hashlib.sha256()
         backend_args = self.cfg.get('backend_args')
@@ -78,7 +77,7 @@ class Data:
 def rows_of(method: Method, data: Data, folder: Path,
             device: Optional[str] = None,
             is_wanted: bool = True) -> list[dict]:
-    """The rows of a method; those not there are computed if wanted."""
+    """The rows of a method; missing ones are computed if wanted."""
     keys = {
         variant: key_of(method.settings(variant), data.settings())
         for variant in method.variants
@@ -89,8 +88,8 @@ def rows_of(method: Method, data: Data, folder: Path,
     if missing and not is_wanted:
         return []
     if missing:
-        # Also named by the finished ones: a run that was killed while it
-        # wrote them goes on.
+        # The name has the keys of finished rows, too: a run that was killed
+        # while it wrote rows finds its state.
         state = folder / f'{key_of(keys, "images")}.unfinished.pth'
         _evaluate(method, data, {v: keys[v] for v in missing}, state, device)
     rows = []
@@ -134,6 +133,6 @@ def _write_statistics(metrics: Sequence[BaseMetric], path: Path) -> None:
 
 
 def key_of(*settings) -> str:
-    """A name for all that was set."""
+    """A digest of settings, for file names."""
     text = json.dumps(settings, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

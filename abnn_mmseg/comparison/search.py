@@ -1,4 +1,4 @@
-"""Choose settings on validation images: train, test, log every trial.
+"""Search settings on validation images: train, test and log each trial.
 
 ::
 
@@ -44,10 +44,10 @@ METRICS = [
     dict(type='AnomalyMetric', protocols=('pooled', ),
          scores=tuple(SCORES)),
 ]
-# What of a config decides on its members.
+# Parts of a config that its members depend on.
 TRAINING = ('model', 'optim_wrapper', 'param_scheduler', 'train_cfg',
             'train_dataloader', 'custom_hooks', 'randomness')
-# Accuracy and calibration that a setting may cost, in points.
+# How much worse mIoU and ECE of a setting may be, in points.
 MIOU_LOSS, ECE_GAIN = 0.5, 1.
 
 
@@ -94,7 +94,7 @@ class Search:
         schedulers = cfg.get('param_scheduler') or []
         for scheduler in (
                 [schedulers] if isinstance(schedulers, dict) else schedulers):
-            # The decay lasts as long as the training, a warm-up does not.
+            # The decay lasts for the whole training, a warm-up does not.
             if scheduler.get('end', 0) >= end:
                 scheduler['end'] = max(1, cfg.train_cfg.max_iters)
         return cfg
@@ -164,7 +164,7 @@ def combinations(grids: Sequence[dict[str, Sequence]]) -> Iterator[dict]:
 
 
 def read_log(path: Path) -> Iterator[dict]:
-    """The trials in a log, without what a killed run left half written."""
+    """The trials in a log, without lines that a killed run left broken."""
     if not path.is_file():
         return
     for line in path.read_text(encoding='utf-8').splitlines():

@@ -56,7 +56,7 @@ class CamVidAnomalyDataset(AnomalySegDataset):
         super().__init__(labels, split=split, **kwargs)
 
     def _files(self, key: str, suffix: str):
-        """Those of the wanted drives."""
+        """Image or label files of the wanted drives."""
         files, problems = super()._files(key, suffix)
         if self.drives is None:
             return files, problems

@@ -1,4 +1,4 @@
-"""Read every file of a config's datasets; count labels, list problems."""
+"""Read all files of a config's datasets; count labels, list problems."""
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

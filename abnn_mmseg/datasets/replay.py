@@ -27,7 +27,7 @@ def replayable(loader: dict, seed: int) -> dict:
 
 
 class Place(int):
-    """An index into a dataset that knows its epoch and place in the stream."""
+    """An index into a dataset with its epoch and place in the stream."""
 
     epoch: int
     place: int

@@ -18,10 +18,10 @@ AGAIN = 'Download or copy it again.'
 
 
 def read_image(path: str, backend_args: Optional[dict] = None) -> np.ndarray:
-    """Read an image as mmcv does, but refuse half a file.
+    """Read an image as mmcv does, but refuse truncated files.
 
-    Some versions of OpenCV fill the missing part of a JPEG with grey, Pillow
-    takes a PNG without its end: both have to be content.
+    Some versions of OpenCV fill the missing part of a JPEG with grey, and
+    Pillow accepts a PNG without its end. Only files that both accept pass.
     """
     try:
         data = fileio.get(path, backend_args)

@@ -55,7 +55,7 @@ def save_onnx(program: ExportedProgram,
               model: BayesianSegmentor,
               path: Union[str, Path],
               metadata: Optional[dict] = None) -> dict[str, float]:
-    """Write an exported program as one ONNX file, if it is right.
+    """Write an exported program as one ONNX file and compare its outputs.
 
     Args:
         program (ExportedProgram): Of :func:`export_program`.

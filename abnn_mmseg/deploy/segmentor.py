@@ -1,4 +1,4 @@
-"""One plain module for image in, probability and maps out: for graphs."""
+"""One module from image to probability and maps, for graphs."""
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Callable, Optional
@@ -100,7 +100,7 @@ class DeployedSegmentor(nn.Module):
 
 
 def _check(model: BayesianSegmentor) -> None:
-    """Refuse a model whose graph would answer something else."""
+    """Raise ValueError if a graph would not compute what the model does."""
     posterior = model.posterior
     if not (posterior.is_plain or isinstance(posterior, BNLPosterior)):
         raise ValueError(

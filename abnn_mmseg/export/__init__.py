@@ -1,4 +1,4 @@
-"""From images to results, and from results to files and a page."""
+"""Predict images and write the results to files and a page."""
 from abnn_mmseg.export.export import export_maps
 from abnn_mmseg.export.inferencer import ABNNInferencer
 from abnn_mmseg.export.inputs import Frames

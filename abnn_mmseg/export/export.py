@@ -23,13 +23,13 @@ SPLITS = ('train', 'val', 'test')
 
 
 class Export(NamedTuple):
-    """How many images were written, and how many were there already."""
+    """Number of images written, and of those that were finished before."""
     written: int
     skipped: int
 
 
 class Item(NamedTuple):
-    """An image that has a name, and files, before it is loaded."""
+    """An image of a source before it is loaded: its name and files."""
     name: str
     load: Callable[[], Loaded]
     files: Sequence[Path]
@@ -44,7 +44,7 @@ def export_maps(inferencer: ABNNInferencer,
                 probability: bool = False,
                 tile: Optional[int] = None,
                 **settings) -> Export:
-    """Predict every image of a source and hand it to the writers.
+    """Predict all images of a source and write the results.
 
     Threads read and write while the network works. Under a launcher the
     images are shared among the processes; files and numbers are those of a
@@ -130,7 +130,7 @@ def _dataset_items(inferencer: ABNNInferencer,
     dataset = DATASETS.build(cfg)
     pipeline = inferencer.pipeline
     if split != 'train':
-        # That of training would crop and flip at random.
+        # The training pipeline crops and flips at random.
         pipeline = Pipeline(cfg.pipeline, pipeline.channels, pipeline.side)
     folder = Path(dataset.data_prefix['img_path'])
 

@@ -1,4 +1,4 @@
-"""Which model made a file: a digest of all that its maps depend on."""
+"""A digest of everything that the maps of a model depend on."""
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -13,21 +13,20 @@ from abnn_mmseg.export.inferencer import ABNNInferencer
 from abnn_mmseg.models.bnl import bayesian_layers
 from abnn_mmseg.utils.checkpoints import is_prior
 
-# What training needs, how fast it runs, and where files lie.
+# Options that only training, speed or the place of files depend on.
 UNSEEN = ('init_cfg', 'loss_decode', 'members', 'checkpoints', 'pretrained',
           'train_cfg', 'draws_per_pass', 'share_trunk', 'backend_args')
-# Of a posterior, also what only writers use, and what `temperature` covers.
+# Attributes of a posterior that maps do not depend on.
 UNSEEN_OF_POSTERIOR = ('model', 'layers', 'every_layer', 'sites',
                        'draws_per_pass', 'share_trunk',
                        'one_by_one', 'thresholds', 'temperatures')
 
 
 def model_fingerprint(inferencer: ABNNInferencer) -> str:
-    """Changes with weights, members, and settings that a map depends on.
+    """A digest of weights, members, and settings that a map depends on.
 
-    Settings are those of the config and, where they may have been changed
-    since, those of the objects. Names of files do not count, their content
-    does.
+    Settings are those of the config and, where they can be changed later,
+    those of the objects. Files count by their content, not by their names.
     """
     model = inferencer.model
     state = {name: value for name, value in model.state_dict().items()
@@ -49,7 +48,7 @@ def model_fingerprint(inferencer: ABNNInferencer) -> str:
 
 
 def _seen(cfg: Any) -> Any:
-    """A config without what no map depends on."""
+    """A config without the options that no map depends on."""
     if isinstance(cfg, Mapping):
         return {key: _seen(value) for key, value in cfg.items()
                 if key not in UNSEEN}
@@ -59,7 +58,7 @@ def _seen(cfg: Any) -> Any:
 
 
 def _add(sha, value: Any) -> None:
-    """Feed any value, one after the other without ambiguity."""
+    """Add any value to the digest, without ambiguity."""
     if isinstance(value, Tensor):
         sha.update(f'{value.dtype} {tuple(value.shape)}'.encode())
         value = value.detach().cpu().contiguous().view(-1)
@@ -79,7 +78,7 @@ def _add(sha, value: Any) -> None:
     elif isinstance(value, (str, int, float, type(None))):
         sha.update(json.dumps(value).encode())
     else:
-        # Classes in a config; other objects by what they are.
+        # Classes in a config by their name, other objects by their class.
         sha.update(getattr(value, '__name__', type(value).__name__).encode())
 
 

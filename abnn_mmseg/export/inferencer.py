@@ -1,4 +1,4 @@
-"""One object from images to predictions with uncertainty."""
+"""An object that predicts images with uncertainty."""
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -73,7 +73,7 @@ class ABNNInferencer:
 
     @property
     def thresholds(self) -> dict[str, float]:
-        """Those that were chosen for the members, by score."""
+        """Thresholds that were chosen for the members, by score."""
         return self.model.posterior.thresholds
 
     def __call__(self,
@@ -94,7 +94,7 @@ class ABNNInferencer:
                frames: Union[Frames, Input, Sequence[Input]],
                batch_size: int = 1,
                probability: bool = False) -> Iterator[MapResult]:
-        """Yield a result after the other, in the order of the input."""
+        """Yield the results one by one, in the order of the input."""
         if not isinstance(frames, Frames):
             frames = Frames(frames)
         return self.results(
@@ -172,12 +172,12 @@ def _metainfo(cfg: Config, num_classes: int) -> dict:
 
 
 def test_dataset(cfg: Config) -> ConfigDict:
-    """Of the config, without what may be wrapped around it."""
+    """The test dataset of a config, without wrappers around it."""
     return unwrapped(part_of(cfg, 'test_dataloader').dataset)
 
 
 def unwrapped(dataset: ConfigDict) -> ConfigDict:
-    """The dataset in wrappers such as ``RepeatDataset``."""
+    """The dataset inside wrappers such as ``RepeatDataset``."""
     while 'pipeline' not in dataset and 'dataset' in dataset:
         dataset = dataset.dataset
     return dataset

@@ -1,4 +1,4 @@
-"""Anything a user may call an input, as a stream of named images."""
+"""Files, folders, videos and arrays as a stream of named images."""
 import glob
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -111,7 +111,7 @@ def _images_below(folder: Path, root: Path) -> list[Frame]:
 
 
 def read_bgr(frame: Frame) -> np.ndarray:
-    """The pixels, 8-bit BGR, or a sentence about the file."""
+    """The pixels, 8-bit BGR; raise ValueError if they cannot be decoded."""
     if isinstance(frame.image, np.ndarray):
         return frame.image
     data = np.fromfile(frame.image, np.uint8)

@@ -1,4 +1,4 @@
-"""One picture of a few results: a row per image, a column per panel."""
+"""One picture of a few results: a row per image, a column per map."""
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Union

@@ -1,4 +1,4 @@
-"""Images through the config's own loading and test transforms."""
+"""Load images with the loader and the test transforms of a config."""
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
@@ -11,23 +11,23 @@ from torch import nn
 
 from abnn_mmseg.export.inputs import Frame
 
-# Enough pixels for a percentile.
+# Pixels that a percentile is computed from.
 MANY = 2**20
 
 
 class Loaded(NamedTuple):
-    """A named image, RGB, and what the network gets of it."""
+    """A named image, RGB, and its input for the network."""
     name: str
     data: dict
     image: Optional[np.ndarray]
 
 
 class Pipeline:
-    """The transforms of a dataset, for its images and for anybody's.
+    """The transforms of a dataset, also for images of other sources.
 
     Files are read by the config's own loader, so its backend, colour type
-    and orientation apply. Arrays, and ``.npy`` files that hold one, come in
-    where the loader would have left them.
+    and orientation apply. Arrays, and ``.npy`` files that hold one, skip the
+    loader.
 
     Args:
         steps (Sequence[dict]): Configs of the transforms.
@@ -64,7 +64,7 @@ class Pipeline:
         """Pixels ``[H, W, C]``, in the order of the loader's: BGR."""
         self.check_channels(name, image.shape, image.dtype)
         if image.dtype != np.uint8:
-            # What neither OpenCV nor every torch knows, such as uint16.
+            # OpenCV and some torch versions do not know uint16 and others.
             image = image.astype(np.float32)
         return self._run(self._on_arrays, name, dict(img=image))
 
@@ -121,7 +121,7 @@ def to_rgb(image: np.ndarray) -> np.ndarray:
 
 
 def _is_8_bit(image: np.ndarray) -> bool:
-    """Also as floats, which a loader with ``to_float32`` makes of them."""
+    """Whether values are those of 8 bits, also if stored as floats."""
     if image.dtype == np.uint8:
         return True
     if image.dtype.kind != 'f':
@@ -160,7 +160,7 @@ def channels_of(model: nn.Module) -> int:
 
 
 def _load(step, results: dict, path) -> Optional[dict]:
-    """Run a step that may read the file; say in a sentence if it cannot."""
+    """Run a step that may read the file; raise ValueError if it cannot."""
     try:
         loaded = step(results)
     except (ImportError, MemoryError):
@@ -192,7 +192,7 @@ def _loads(step) -> bool:
 
 
 def _on_arrays(steps: list) -> list:
-    """The steps after the loader, behind one that takes an array."""
+    """The steps for an array: one that takes it, and those after loading."""
     start = next((i for i, step in enumerate(steps) if _loads(step)), -1)
     as_float = start >= 0 and getattr(steps[start], 'to_float32', False)
     rest = [step for step in steps[start + 1:] if not _loads(step)]

@@ -1,4 +1,4 @@
-"""What an output folder holds: maps of which model, and of which images."""
+"""The record of an output folder: its model and the finished images."""
 import json
 import os
 import time
@@ -19,7 +19,7 @@ from abnn_mmseg.utils.files import (
     sweep,
 )
 
-# Settings that files depend on; the page and its title are always made anew.
+# Settings that files depend on. The page is always written again.
 SETTINGS = ('scores', 'classes', 'palette', 'scale', 'threshold', 'dtype',
             'colormap', 'opacity', 'method', 'dataset', 'max_side')
 # On record if they are not the default, so that folders of versions without
@@ -29,7 +29,7 @@ Stamp = Optional[list]
 
 
 class Record:
-    """Decides which images are done, and that a folder has one model only.
+    """Knows which images are done, and keeps a folder to one model.
 
     ``export.json`` holds the fingerprint of the model and the settings of
     the files. An image is one line in ``export.rank<N>.jsonl``, appended
@@ -61,7 +61,7 @@ class Record:
         chosen.update({
             name: getattr(settings, name) for name in LATER
             if getattr(settings, name) != getattr(WriterSettings, name)})
-        # As it will be read: no tuples, no NumPy numbers.
+        # Through JSON, like what is read: no tuples, no NumPy numbers.
         self._content = json.loads(json.dumps(
             dict(model=model, tiles=tiles, probability=probability,
                  settings=chosen), default=_plain))
@@ -78,12 +78,12 @@ class Record:
         self._lock = Lock()
 
     def open_writers(self) -> list[Writer]:
-        """Make the folder that of this model, and the writers for it.
+        """Write the record of this model and make the writers.
 
         With ``overwrite``, the files of an earlier run go, all of them.
         """
         settings = dict(vars(self.settings))
-        # Of what is not on record, nobody knows which model wrote it.
+        # Without a record, the model of existing files is unknown.
         settings['resume'] = self._resumes
         writers = build_writers(
             self.formats, settings.pop('folder'), settings.pop('scores'),
@@ -92,7 +92,7 @@ class Record:
         return [*writers, RecordWriter(self)]
 
     def _start(self) -> None:
-        # All processes have looked at the folder before one changes it.
+        # All processes must have read the folder before one changes it.
         barrier()
         if self.settings.rank == 0:
             if self.settings.overwrite:
@@ -105,8 +105,8 @@ class Record:
     def is_done(self, name: str, files: Sequence[Path]) -> bool:
         """Whether all formats of an image were made of these files.
 
-        Asked before an image is loaded, so that one that changes meanwhile
-        is not taken for done later.
+        Call it before an image is loaded: the files are stamped here, so an
+        image that changes later is not taken for done.
         """
         self._stamps[name] = stamp = stamp_of(files)
         known = self._done.get(name, {})
@@ -143,7 +143,7 @@ class Record:
         return done
 
     def _differences(self) -> str:
-        """The names of what is not as it was."""
+        """The names of the settings that changed."""
         assert self._stored is not None
         old, new = ({**content, **content.get('settings', {})}
                     for content in (self._stored, self._content))
@@ -168,7 +168,7 @@ class Record:
 
 
 class RecordWriter(Writer):
-    """The last of the writers: notes that the others are done."""
+    """Runs after all other writers and notes that an image is done."""
 
     def __init__(self, record: Record) -> None:
         super().__init__(record.settings)
@@ -184,7 +184,7 @@ class RecordWriter(Writer):
 
 
 def stamp_of(paths: Sequence[Path]) -> Stamp:
-    """Size and time of files; None if there is a file that has none."""
+    """Size and time of files; None if one is not an ordinary file."""
     try:
         stats = [os.stat(path) for path in paths]
     except OSError:

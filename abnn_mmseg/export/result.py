@@ -1,4 +1,4 @@
-"""What one image gives: plain arrays, whatever posterior made them."""
+"""The result of one image as plain arrays, for every posterior."""
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Optional
@@ -57,7 +57,7 @@ class MapResult:
                     'size of the image.')
 
     def map(self, score: str) -> np.ndarray:
-        """The map of a score, or a sentence on which ones there are."""
+        """The map of a score; raise ValueError if there is none."""
         if score not in self.maps:
             raise ValueError(
                 f'{self.name!r} has no map {score!r}; it has '

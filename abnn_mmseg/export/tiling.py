@@ -81,7 +81,7 @@ class TiledInferencer(ABNNInferencer):
         self.show = show
 
     def load(self, frame: Frame) -> Loaded:
-        """The image without resizing; a ``.npy`` is only opened."""
+        """Load an image without resizing; a ``.npy`` is only opened."""
         if isinstance(frame.image, np.ndarray) or (
                 Path(frame.image).suffix != '.npy'):
             return super().load(frame)
@@ -134,7 +134,7 @@ class TiledInferencer(ABNNInferencer):
 
 
 class _Mapped:
-    """What the network gets of a ``.npy``, a region at a time."""
+    """The network's input from a ``.npy``, read region by region."""
 
     def __init__(self, frame: Frame, pipeline: Pipeline) -> None:
         self._name, self._path = frame.name, Path(str(frame.image))
@@ -149,7 +149,7 @@ class _Mapped:
             every_nth(open_npy(self._path), self._pipeline.side)))
 
     def __getitem__(self, region: tuple) -> Tensor:
-        # Opened for one tile, and copied: what is mapped counts as memory.
+        # Opened again and copied, because mapped pages count as memory.
         pixels = np.array(open_npy(self._path)[region[1:]])
         loaded = self._pipeline.load_array(self._name, pixels)
         _size_of(loaded)
@@ -170,7 +170,7 @@ def _size_of(loaded: Loaded) -> tuple[int, int]:
 
 
 def _part(loaded: Loaded, tile: Tile) -> Loaded:
-    """A tile, as if what lies around it were padding."""
+    """A tile with its surroundings, which are marked as padding."""
     seen = loaded.data['inputs'][:, tile.seen_rows, tile.seen_columns]
     shape = tuple(seen.shape[1:])
     sample = SegDataSample(metainfo=dict(
@@ -195,7 +195,7 @@ class _Preview:
         self.planes: dict[str, np.ndarray] = {}
 
     def put(self, tile: Tile, planes: dict[str, np.ndarray]) -> None:
-        """Take what a tile, ``[H, W, ...]`` a plane, has of them."""
+        """Keep every n-th pixel of the planes ``[H, W, ...]`` of a tile."""
         own, target = zip(*(
             (slice(-span.start % self.step, None, self.step),
              slice(-(-span.start // self.step), -(-span.stop // self.step)))
@@ -207,7 +207,7 @@ class _Preview:
             self.planes[name][target] = values[own]
 
     def result(self, loaded: Loaded) -> MapResult:
-        """Beside the picture and, if there is one, the ground truth."""
+        """The result, with the picture and, if known, the ground truth."""
         maps = dict(self.planes)
         probability = maps.pop('probability', None)
         sample = loaded.data.get('data_samples')
@@ -236,7 +236,7 @@ def make_tiles(size: tuple[int, int], side: int, crop: tuple[int, int],
 
 def _spans(size: int, side: int, crop: int,
            stride: int) -> list[tuple[slice, slice]]:
-    """Stretches of one axis, and what the windows that touch them see.
+    """Split one axis; give each part and the range of its windows.
 
     All windows but the last start at multiples of the stride, so those of a
     stretch lie in what it sees as the windows of an image of that size would.
@@ -256,7 +256,7 @@ def _shape(rows: slice, columns: slice) -> tuple[int, int]:
 
 
 def _check(model: BayesianSegmentor, tile: int) -> None:
-    """Refuse what cannot go by tiles."""
+    """Raise ValueError if images cannot be predicted by tiles."""
     if tile < 1:
         raise ValueError(f'tile={tile} must be at least 1 pixel.')
     if (model.test_cfg or {}).get('mode', 'whole') != 'slide':
@@ -270,11 +270,11 @@ def _check(model: BayesianSegmentor, tile: int) -> None:
 
 
 def _one_network_a_pass(model: BayesianSegmentor) -> BayesianSegmentor:
-    """The same model, which keeps the logits of one network at a time.
+    """A copy of the model that runs one network in a pass.
 
-    Every network in a pass has the logits of a whole tile. The copy shares
-    all modules, so that the model itself stays as it is, for other threads
-    as well; a number that the user chose is kept.
+    The logits of a tile are kept for each network in a pass. The copy shares
+    all modules, and the model itself does not change. A number that the user
+    chose is kept.
     """
     if model.posterior.draws_per_pass is not None:
         return model

@@ -1,4 +1,4 @@
-"""Layers, posteriors, segmentors and losses."""
+"""Bayesian layers, posteriors, segmentors and losses."""
 from abnn_mmseg.models.bnl import BNL, BNLGN, BNLIN, BNLLN, BayesianNorm
 from abnn_mmseg.models.convert import ConversionReport, convert_norms
 from abnn_mmseg.models.losses import RandomPriorCrossEntropyLoss

@@ -26,11 +26,15 @@ STATISTICS = ('frozen', 'update')
 
 
 class Network(NamedTuple):
-    """What one layer of one network (or of n, under ``vmap``) needs.
+    """The affine step of one layer in one network, or in several.
 
-    With a dimension more than gamma has, image i of the batch goes through
-    network i. ``vmapped`` says that ``vmap`` is at work. ``alpha`` is the
-    level of element noise on top, which needs the network's beta, ``bias``.
+    Args:
+        scale (Tensor): Shape of gamma. With one more dimension, image i of
+            the batch goes through network i.
+        shift (Tensor): As scale.
+        vmapped (bool): Whether the layer runs inside ``torch.vmap``.
+        alpha (float): Level of additional noise in every pixel.
+        bias (Tensor, optional): Beta of the network, for that noise.
     """
     scale: Tensor
     shift: Tensor
@@ -66,7 +70,7 @@ def drawing_from(generator: torch.Generator):
 
 
 class _NetworkAffine(torch.autograd.Function):
-    """The layer of n networks at once: a rule for ``vmap``."""
+    """The layer of n networks at once, with a rule for ``torch.vmap``."""
 
     @staticmethod
     def forward(x: Tensor, scale: Tensor, shift: Tensor,
@@ -75,13 +79,13 @@ class _NetworkAffine(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
-        """Keep nothing: the networks of a posterior do not train."""
+        """Keep nothing: networks of a posterior have no gradients."""
 
     @staticmethod
     def vmap(info, in_dims, x, scale, shift, layer, options):
         n = info.batch_size
         if in_dims[0] is None:
-            # The fork: one input becomes the input of n networks.
+            # The first noisy layer: all n networks get the same input.
             x = x.expand(n, *x.shape)
         else:
             x = x.movedim(in_dims[0], 0)
@@ -92,7 +96,7 @@ class _NetworkAffine(torch.autograd.Function):
 
 
 class BayesianNorm(nn.Module):
-    """What every BNL has besides the norm it subclasses.
+    """The noise of a BNL, a mixin for the norm class it replaces.
 
     Args:
         alpha (float): Standard deviation of the noise, relative to gamma.
@@ -103,12 +107,12 @@ class BayesianNorm(nn.Module):
             for batch norm only. Defaults to ``'frozen'``.
 
     Attributes:
-        noise (TrainingNoise, optional): The switch of a training pass; None
-            is the plain layer. It is not ``self.training``, which
-            ``norm_eval`` and test loops change at will.
+        noise (TrainingNoise, optional): Noise of a training pass; None is the
+            plain layer. ``self.training`` does not decide it, because
+            ``norm_eval`` and test loops change that.
     """
 
-    # The tensors that scale and shift are made of.
+    # Names of the tensors that scale and shift are computed from.
     FOLDED: tuple[str, ...] = ('weight', 'bias')
     noise: Optional[TrainingNoise] = None
     weight: nn.Parameter
@@ -119,18 +123,18 @@ class BayesianNorm(nn.Module):
         self.make_bayesian(alpha, statistics)
 
     def make_bayesian(self, alpha: float, statistics: str) -> None:
-        """Take up the noise rule; also used on a layer built as plain."""
+        """Set the noise options; also for a layer that was a plain norm."""
         check_alpha(alpha)
         self.alpha = float(alpha)
         self.statistics = one_of('statistics', statistics, STATISTICS)
         self.train(self.training)
 
     def train(self, mode: bool = True):
-        """Frozen statistics mean that the norm itself stays in eval."""
+        """Keep the norm in eval mode if its statistics are frozen."""
         return super().train(mode and self.statistics == 'update')
 
     def forward(self, input: Tensor, **options) -> Tensor:
-        """``options`` are those of a :class:`CustomBNL`'s own forward."""
+        """Run the layer; ``options`` go to the forward of a custom norm."""
         handler = handler_of(self)
         if handler is not None:
             return handler(super().forward, input, **options)
@@ -140,7 +144,7 @@ class BayesianNorm(nn.Module):
 
     def as_network(self, network: Network, forward, x: Tensor,
                    **options) -> Tensor:
-        """A handler: the layer as it is in some network."""
+        """The handler that runs the layer as that of a network."""
         scale, shift, vmapped, alpha, bias = network
         if vmapped:
             return _NetworkAffine.apply(x, scale, shift, self, options)
@@ -198,7 +202,7 @@ class BayesianNorm(nn.Module):
 
     def fold(self, tensors: dict, factor: Tensor,
              eps: Tensor) -> tuple[Tensor, Tensor]:
-        """Scale and shift of networks, for one layer or several in a row.
+        """Compute scale and shift of networks, for one or several layers.
 
         Args:
             tensors (dict): Those of ``FOLDED``, ``[..., C]``.
@@ -213,7 +217,7 @@ class BayesianNorm(nn.Module):
 
     @property
     def fold_eps(self) -> float:
-        """What :meth:`fold` gets as ``eps``."""
+        """The ``eps`` of :meth:`fold`."""
         return 0.
 
     def extra_repr(self) -> str:
@@ -223,7 +227,7 @@ class BayesianNorm(nn.Module):
 
 
 class BatchBNL(BayesianNorm):
-    """Batch norm: affine as a whole in eval, so its statistics fold in."""
+    """Batch norm: in eval mode, statistics and gamma are one affine step."""
 
     FOLDED = ('weight', 'bias', 'running_mean', 'running_var')
     eps: float
@@ -315,9 +319,10 @@ class InstanceBNL(BayesianNorm):
 class CustomBNL(BayesianNorm):
     """A norm of any family with a forward of its own.
 
-    Such as ``LayerNorm2d`` of mmseg, mmpretrain and timm (channels first), or
-    a norm with an activation inside. Its own code runs with another gamma,
-    network by network; a training pass has one eps for the whole batch.
+    Examples are ``LayerNorm2d`` of mmseg, mmpretrain and timm (channels
+    first) and norms with an activation inside. Their own code runs once for
+    each network, with another gamma. A training pass has one eps for the
+    whole batch.
     """
 
     def noisy_forward(self, x, **options):
@@ -383,7 +388,7 @@ class BNLIN(InstanceBNL, nn.InstanceNorm2d):
 
 
 def check_alpha(alpha: float) -> None:
-    """Refuse a noise level that is none."""
+    """Raise ValueError unless alpha is a finite number from 0 on."""
     if (isinstance(alpha, bool) or not isinstance(alpha, (int, float))
             or not math.isfinite(alpha) or alpha < 0):
         raise ValueError(

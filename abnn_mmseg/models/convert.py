@@ -9,7 +9,7 @@ from typing import Any, Optional, Union, cast
 from mmseg.registry import MODELS
 from torch import Tensor, nn
 
-from abnn_mmseg.compat import AnyBatchNorm, AnyInstanceNorm
+from abnn_mmseg.compat import AnyBatchNorm, AnyInstanceNorm, BatchNormOfAnyRank
 from abnn_mmseg.models import bnl
 from abnn_mmseg.models.architectures import TEXT_ENCODER
 from abnn_mmseg.models.scopes import select
@@ -33,16 +33,9 @@ BASES: dict[type[nn.Module], type[bnl.BayesianNorm]] = {
 FAMILIES = dict(zip(BASES, ('batch', 'layer', 'group', 'instance')))
 
 
-class _BatchNormOfAnyRank(AnyBatchNorm):
-    """Batch norm of any rank: what a SyncBN is on one device."""
-
-    def _check_input_dim(self, input):
-        """SyncBN takes 2 to 5 dimensions."""
-
-
 @dataclass
 class ConversionReport:
-    """What became Bayesian, and what did not, and why.
+    """Which norms became Bayesian, and why others did not.
 
     Attributes:
         families (dict): The family of every norm by name.
@@ -154,7 +147,7 @@ def bayesian_class(norm: type[nn.Module]) -> type[bnl.BayesianNorm]:
     if issubclass(norm, nn.SyncBatchNorm):
         # mmengine reverts whatever is a SyncBN to a plain batch norm.
         return _picklable(
-            'BNLSyncBN', (bnl.BatchBNL, _BatchNormOfAnyRank), norm)
+            'BNLSyncBN', (bnl.BatchBNL, BatchNormOfAnyRank), norm)
     family: type[bnl.BayesianNorm] = bnl.CustomBNL
     for base, known in BASES.items():
         if issubclass(norm, base) and norm.forward is base.forward:
@@ -163,7 +156,7 @@ def bayesian_class(norm: type[nn.Module]) -> type[bnl.BayesianNorm]:
 
 
 def _picklable(name: str, bases: tuple, norm: type) -> type[bnl.BayesianNorm]:
-    """A class without an importable name, pickled by the norm it replaces."""
+    """Make a class that is pickled by the norm it replaces."""
 
     def reduce(self, protocol):
         reduced: Any = nn.Module.__reduce_ex__(self, protocol)
@@ -178,7 +171,7 @@ def _new_bayesian(norm: type[nn.Module]) -> nn.Module:
 
 
 def _plain_class(norm: type[nn.Module]) -> type[nn.Module]:
-    """What a class was before it became Bayesian, e.g. by ``norm_cfg``."""
+    """The plain norm of a class that may be a BNL, e.g. by ``norm_cfg``."""
     if not issubclass(norm, bnl.BayesianNorm):
         return norm
     return norm.__mro__[norm.__mro__.index(bnl.BayesianNorm) + 1]

@@ -1,4 +1,4 @@
-"""The MAP cross entropy with ABNN's random class prior."""
+"""Cross entropy with ABNN's random class prior."""
 import math
 from collections.abc import Sequence
 from typing import Optional, Union
@@ -96,7 +96,7 @@ class RandomPriorCrossEntropyLoss(PreparesState):
             self.set_num_classes(num_classes)
 
     def set_num_classes(self, num_classes: int) -> None:
-        """Draw eta for that many classes, or keep the one there is."""
+        """Draw eta for so many classes, unless it is drawn already."""
         if self.eta is not None and len(self.eta) != num_classes:
             raise ValueError(
                 f'num_classes={len(self.eta)} of RandomPriorCrossEntropyLoss, '
@@ -189,7 +189,7 @@ class RandomPriorCrossEntropyLoss(PreparesState):
 
 
 def set_num_classes(model: nn.Module) -> None:
-    """Tell every random prior of a built model the classes of its head."""
+    """Set the number of classes of every random prior of a built model."""
     for head in model.modules():
         losses = getattr(head, 'loss_decode', None)
         num_classes = getattr(head, 'num_classes', None)

@@ -1,4 +1,4 @@
-"""What modules do during one pass: kept in a context, not in the modules.
+"""Change what modules compute during one pass, without changing them.
 
 A pass maps modules to handlers. A handler gets the module's own forward and
 its arguments, and may run it differently or not at all. The map lives in a
@@ -47,7 +47,7 @@ class Handled:
         return handler(own, *args, **kwargs)
 
     def __reduce_ex__(self, protocol):
-        """Pickle by the original class: this one has no importable name."""
+        """Pickle by the original class, which has an importable name."""
         reduced: Any = super().__reduce_ex__(protocol)
         original = type(self).__mro__[2]
         return (_new_handled, (original, ), *reduced[2:])
@@ -65,7 +65,7 @@ def _new_handled(kind: type) -> nn.Module:
 
 
 def let_handle(modules: Iterable[nn.Module]) -> None:
-    """Make modules ask for handlers: their class becomes a subclass of it.
+    """Let modules ask for handlers, by changing their class to a subclass.
 
     A ``forward`` that a user has put on an instance stays in place. It wins
     over the class, so it runs, and its module is handled only if it calls the

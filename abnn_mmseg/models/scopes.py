@@ -11,7 +11,7 @@ Scope = Union[str, Sequence[str]]
 
 
 def select(names: Iterable[str], patterns: Scope) -> list[str]:
-    """Names that equal, lie below, or match (``*``, ``?``) a pattern."""
+    """Names that a pattern (``*``, ``?``) matches, or that lie below one."""
     patterns = [patterns] if isinstance(patterns, str) else list(patterns)
     return [
         name for name in names if any(
@@ -21,7 +21,7 @@ def select(names: Iterable[str], patterns: Scope) -> list[str]:
 
 
 def resolve(layers: Iterable[str], scope: Scope) -> list[str]:
-    """The layers of a scope, or a sentence that says why there are none.
+    """The layers of a scope; raise ValueError if there are none.
 
     Args:
         layers (Iterable[str]): Names of the model's Bayesian layers.
@@ -52,7 +52,7 @@ def resolve(layers: Iterable[str], scope: Scope) -> list[str]:
 
 
 def _part(names: list[str], part: str) -> list[str]:
-    """The layers of one word of a scope."""
+    """The layers of one part of a scope."""
     if part == 'all':
         return names
     if part == 'late':

@@ -49,15 +49,15 @@ CERTAIN = 1e-6
 
 
 class Answer(NamedTuple):
-    """What a posterior says about some images: statistics, by image.
+    """The statistics of a posterior's networks for some images.
 
     Args:
-        draws (list): Of all networks.
-        predictions (dict): Of the networks that class map and probability
-            come from, by name of the ``prediction``.
-        logits (dict): Logits ``[C, H, W]`` of predictions that come from the
-            original network alone, by name: the largest are its class map,
-            bit for bit.
+        draws (list): Statistics of all networks, by image.
+        predictions (dict): For each ``prediction``, the statistics that class
+            map and probability come from, by image.
+        logits (dict): For predictions of the original network alone: its
+            logits ``[C, H, W]`` by image. Their maximum is its class map, bit
+            for bit.
     """
     draws: list[StreamingStatistics]
     predictions: dict[str, list[StreamingStatistics]]
@@ -65,7 +65,7 @@ class Answer(NamedTuple):
 
 
 class BayesianSegmentor(PreparesState, BaseSegmentor):
-    """What makes an mmseg segmentor Bayesian; mixed in before it.
+    """A mixin that makes an mmseg segmentor Bayesian.
 
     The constructor converts the norms of the built model and freezes all
     other parameters, before DDP wraps the model and before an optimizer is
@@ -94,8 +94,8 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
             uncertainty maps do not depend on it. Defaults to 1, off.
     """
 
-    # What to do with members while weights are loaded; abnn_mmseg.members,
-    # a layer above this one, sets both.
+    # Load the members beside the weights. abnn_mmseg.members, a layer above
+    # this one, sets both.
     before_load: Callable[[dict], list]
     after_load: Callable[..., None]
 
@@ -141,7 +141,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
         check_temperature(self.temperature)
 
     def _freeze(self) -> None:
-        """Only norms train: the noisy ones, or all."""
+        """Freeze all parameters but those of norms, noisy ones or all."""
         self.requires_grad_(False)
         layers = bayesian_layers(self)
         self.trainable = (list(layers) if self.finetune == 'all' else
@@ -150,9 +150,9 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
             layers[name].requires_grad_(True)
 
     def train(self, mode: bool = True):
-        """Training is where layers draw their own noise, one an image."""
+        """Let layers draw their own noise, one per image, while they train."""
         super().train(mode)
-        # What no member file holds must not change while members train.
+        # Norms that are in no member file must not change in training.
         for name in self.conversion.left:
             self.get_submodule(name).eval()
         kind = self.posterior.noise
@@ -190,7 +190,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
                metas: list[dict],
                posterior: Optional[Posterior] = None,
                predictions: Optional[Sequence[str]] = None) -> Answer:
-        """What a posterior says about images: the only way to statistics.
+        """Compute the statistics of a posterior's networks for images.
 
         Args:
             inputs (Tensor): Preprocessed images, ``[B, C, H, W]``.
@@ -217,7 +217,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
         if 'base' in wanted:
             logits['base'] = self._plain_logits(networks, inputs, metas)
             found['base'] = list(map(self._statistics_of, logits['base']))
-        del networks  # and what they remember, before more is computed
+        del networks  # frees the shared trunk
         if 'centre' in wanted:
             centre = self.answer(inputs, metas, posterior.noise_free(), ())
             found['centre'] = centre.draws
@@ -300,7 +300,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
         return any(kind.__name__ in MASK_HEADS for kind in kinds)
 
     def _to_logits(self, outputs: Tensor) -> Tensor:
-        """What a softmax turns into probabilities."""
+        """Logits of the head's outputs; mask heads put out probabilities."""
         if not self._scores_masks():
             return outputs
         return outputs.clamp_min(CERTAIN).log()
@@ -309,7 +309,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
         return (self.test_cfg or {}).get('mode', 'whole') == 'slide'
 
     def _windows(self, inputs: Tensor) -> list[Window]:
-        """The windows of ``test_cfg``, as mmseg's slide inference has."""
+        """The windows of ``test_cfg``, those of mmseg's slide inference."""
         size = tuple(inputs.shape[2:])
         if not self._slides():
             return make_windows(size, size, size)
@@ -317,7 +317,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
             size, self.test_cfg.crop_size, self.test_cfg.stride)
 
     def _to_image(self, maps: Tensor, meta: dict) -> Tensor:
-        """Undo padding, flip and resizing, as mmseg's post-processing."""
+        """Undo padding, flip and resizing, as mmseg's post-processing does."""
         left, right, top, bottom = meta.get(
             'img_padding_size', meta.get('padding_size', (0, 0, 0, 0)))
         height, width = maps.shape[2:]
@@ -376,7 +376,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
     @staticmethod
     def _check_finite(inputs: Tensor,
                       data_samples: list[SegDataSample]) -> None:
-        """Refuse NaN instead of calling it class 0.
+        """Raise ValueError for NaN or inf, which argmax would call a class.
 
         The host waits for the device here, once for a batch of images.
         """
@@ -398,7 +398,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
 
 def _by_view(numbers: Sequence[int],
              views: Sequence[View]) -> dict[View, list[int]]:
-    """Networks that see the same view, so that they share its trunk."""
+    """Group networks by the view they see: a group shares its trunk."""
     groups: dict[View, list[int]] = {}
     for number in numbers:
         groups.setdefault(views[number], []).append(number)
@@ -436,7 +436,7 @@ def check_test_cfg(test_cfg: dict) -> None:
 
 
 def check_temperature(temperature: Union[float, str]) -> Union[float, str]:
-    """Refuse what is neither a temperature nor the place of one."""
+    """Raise ValueError unless it is positive, or ``'members'``."""
     if temperature != 'members' and (isinstance(temperature, str)
                                      or not 0 < temperature < float('inf')):
         raise ValueError(
@@ -446,7 +446,7 @@ def check_temperature(temperature: Union[float, str]) -> Union[float, str]:
 
 
 def _samples(inputs: Tensor) -> list[SegDataSample]:
-    """Samples of images that nobody resized or padded."""
+    """Samples of images that were not resized or padded."""
     shape = inputs.shape[2:]
     meta = dict(ori_shape=shape, img_shape=shape, pad_shape=shape)
     return [SegDataSample(metainfo=meta) for _ in inputs]

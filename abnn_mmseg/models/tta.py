@@ -7,8 +7,8 @@ from mmseg.structures import SegDataSample
 from abnn_mmseg.models.segmentor import Answer, BayesianSegmentor
 
 
-# In the place of mmseg's, which configs name: that one would return the maps
-# of the last augmentation.
+# It replaces mmseg's class of that name, which returns the maps of the last
+# augmentation only.
 @MODELS.register_module('SegTTAModel', force=True)
 class BayesianTTAModel(SegTTAModel):
     """``SegTTAModel`` that pools the networks of all augmentations.

@@ -36,13 +36,13 @@ def window_slices(size: int, crop_size: int, stride: int) -> list[slice]:
 
 
 def crop(images: Tensor, window: Window) -> Tensor:
-    """What a window sees."""
+    """The part of images that a window covers."""
     return images[(..., *window)]
 
 
 def stitch(network: Callable[[Tensor], Tensor], images: Tensor,
            windows: list[Window]) -> Tensor:
-    """Logits of a whole image: the mean over the windows that see a pixel."""
+    """Logits of a whole image: each pixel has the mean of its windows."""
     if len(windows) == 1:
         return network(images)
     total: Optional[Tensor] = None

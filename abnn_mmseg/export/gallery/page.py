@@ -35,8 +35,8 @@ SCRIPTS = ('base', 'grid', 'pixels', 'layers', 'compare', 'difference',
 def write_page(folder: Path, settings) -> None:
     """Join all items of the folder into the page.
 
-    Only now the range of the set is known, so only now the thumbnails of the
-    maps get their colours.
+    The thumbnails of the maps are coloured here, because their scale is the
+    range of the whole set.
     """
     items = _items(folder / 'items', settings.scores)
     pair = find_pair(settings.scores)
@@ -74,7 +74,7 @@ def _read(name):
 
 
 def _shown(item):
-    """An item without the numbers that only thresholds are made of."""
+    """An item without the numbers that only thresholds are computed from."""
     item = {key: value for key, value in item.items() if key != 'known'}
     item['maps'] = {
         name: {key: row[key] for key in ('mean', 'p95', 'max')}
@@ -131,7 +131,7 @@ def _threshold(items, score, settings):
 
 
 def _colour_thumb(path, stats, scale, colormap):
-    """Colour the grey thumbnail of an item, which it then no longer holds."""
+    """Write the thumbnail of an item in colours; remove the grey one."""
     data = np.frombuffer(base64.b64decode(stats.pop('thumb')), np.uint8)
     low, high = stats.pop('range')
     levels = np.asarray(cv2.imdecode(data, cv2.IMREAD_UNCHANGED))
@@ -142,7 +142,7 @@ def _colour_thumb(path, stats, scale, colormap):
 
 
 def _plain(value):
-    """What JSON can hold: NumPy numbers as numbers, NaN as nothing."""
+    """Values for JSON: NumPy numbers as numbers, NaN as null."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Write the files the page shows, one image at a time."""
+"""Write the files of the page, one image at a time."""
 import base64
 import json
 import zlib
@@ -160,8 +160,10 @@ def _pack(plane: np.ndarray) -> str:
 
 
 def _pack_map(values):
-    """Levels as differences to the pixel before, high bytes then low bytes:
-    both planes are mostly zeros, which compress."""
+    """Encode a map as differences of pixels, high bytes then low bytes.
+
+    Both planes are mostly zeros, which compress well.
+    """
     low, high = float(values.min()), float(values.max())
     levels = quantise(values, low, high, STEPS).ravel()
     steps = np.diff(levels, prepend=levels.dtype.type(0))

@@ -1,4 +1,4 @@
-"""Files made of results, one module a kind of file."""
+"""Writers of files, one module for each kind of file."""
 from abnn_mmseg.export.writers.arrays import (
     Hdf5Writer,
     NpyWriter,

@@ -12,7 +12,7 @@ from abnn_mmseg.utils import atomic_write
 
 
 def encode_picture(suffix: str, pixels: np.ndarray, options=()) -> bytes:
-    """The bytes of a picture file; opencv's own writer hides disk errors."""
+    """The bytes of a picture file; OpenCV's own writer hides disk errors."""
     done, data = cv2.imencode(suffix, pixels, list(options))
     if not done:
         raise ValueError(f'opencv cannot write {pixels.dtype} '

@@ -1,4 +1,4 @@
-"""What all writers share: names of files, and when they may be written."""
+"""The base classes of all writers."""
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,9 +10,8 @@ from abnn_mmseg.utils import atomic_write
 class Writer:
     """Writes results, one at a time, from any thread.
 
-    A subclass says which files an image has (:meth:`paths`) and makes them
-    (:meth:`save`). Files appear whole or not at all. Which images to write
-    is for the caller to decide.
+    A subclass names the files of an image (:meth:`paths`) and writes them
+    atomically (:meth:`save`). The caller decides which images to write.
 
     Args:
         settings: See :class:`WriterSettings`.
@@ -46,13 +45,13 @@ class Writer:
                 path.unlink(missing_ok=True)
 
     def refuse_existing(self, name: str) -> None:
-        """Stop if an image has files and nobody said what to do with them."""
+        """Raise FileExistsError if an image has files already."""
         if not self.settings.overwrite and not self.settings.resume:
             for path in self.paths(name):
                 refuse_existing(path)
 
     def close(self) -> None:
-        """Finish what concerns the whole set."""
+        """Write the files of the whole set."""
 
 
 class MapWriter(Writer):
@@ -82,7 +81,7 @@ class MapWriter(Writer):
 
 
 def refuse_existing(path: Path) -> None:
-    """Stop before a file of an earlier run would be replaced."""
+    """Raise FileExistsError if a file exists."""
     if path.exists():
         raise FileExistsError(
             f'{str(path)!r} exists. Add --overwrite to replace it, --resume '

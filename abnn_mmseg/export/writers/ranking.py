@@ -1,4 +1,4 @@
-"""Which images to look at first: a CSV sorted by uncertainty."""
+"""A CSV of all images, the most uncertain first."""
 import csv
 import io
 

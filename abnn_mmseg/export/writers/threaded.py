@@ -34,7 +34,7 @@ class ThreadedWriter:
         return all(writer.complete(name) for writer in self.writers)
 
     def write(self, result: MapResult) -> None:
-        """Queue one result; raises what went wrong with earlier ones."""
+        """Queue one result; raise the error of an earlier one."""
         self._raise_error()
         self._slots.acquire()
         self._pool.submit(self._work, result)
@@ -54,7 +54,7 @@ class ThreadedWriter:
             raise self._error
 
     def wait(self) -> None:
-        """Until all that was queued is on disk; raise what went wrong."""
+        """Wait until all results are written; raise the error of a thread."""
         self._pool.shutdown(wait=True)
         self._raise_error()
 
@@ -71,5 +71,5 @@ class ThreadedWriter:
         if error is None:
             self.close()
         else:
-            # The caller's error is the one to see; what is queued is kept.
+            # The caller's error is raised; queued results are written.
             self._pool.shutdown(wait=True)

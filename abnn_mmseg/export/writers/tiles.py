@@ -16,7 +16,7 @@ Planes = dict[str, DTypeLike]
 class NpyTiles(NpyWriter):
     """``npy/<map>/<name>.npy`` and ``npy/prediction/<name>.npy``.
 
-    Whoever predicts the tiles writes them into what :meth:`open` gives.
+    Tiles are written into the files that :meth:`open` gives.
     """
 
     def paths(self, name):
@@ -34,7 +34,7 @@ class NpyTiles(NpyWriter):
             for plane, path in paths.items()}
 
     def write(self, result):
-        """Nothing: the tiles were written when they were predicted."""
+        """Do nothing: tiles are written when they are predicted."""
 
 
 class TileFile:
@@ -74,7 +74,7 @@ class TileFile:
         try:
             os.posix_fallocate(self._file.fileno(), self._start, count)
         except OSError as error:
-            # Not every file system can; the writes say if it is full.
+            # Not every file system can reserve space.
             if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
                 raise
             self._file.truncate(self._start + count)
@@ -89,7 +89,7 @@ class TileFile:
 
 
 def _write_all(file, line: np.ndarray) -> None:
-    """A file without a buffer may take a part only."""
+    """Write all bytes; an unbuffered file may take fewer at once."""
     data = memoryview(line.data).cast('B')
     while data:
         data = data[file.write(data):]

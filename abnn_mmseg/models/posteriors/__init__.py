@@ -1,4 +1,4 @@
-"""Posteriors: each yields the networks that answer for one model."""
+"""Posteriors: sets of networks that predict together, one class each."""
 from abnn_mmseg.models.posteriors.bank import BNLPosterior
 from abnn_mmseg.models.posteriors.base import (
     DeterministicPosterior,

@@ -217,8 +217,8 @@ class BNLPosterior(ForkingPosterior):
     def bank(self) -> Bank:
         """Scale and shift of all K networks as the norms are now.
 
-        It is built for every input: that takes a few large operations, and
-        nothing tells reliably whether somebody has written into a norm.
+        It is built for every input. That takes a few large operations, and
+        there is no reliable way to see whether a norm was changed.
         """
         return slice_values(self.build(self.draw()), slice(0, len(self)))
 
@@ -236,7 +236,7 @@ class BNLPosterior(ForkingPosterior):
         return {name: bank[name] for name in self.layers if name in bank}
 
     def _alike(self, names: list[str]) -> list[list[str]]:
-        """Layers by what their folding reads, to be folded together."""
+        """Group layers that can be folded together."""
         groups: dict[tuple, list[str]] = {}
         for name in names:
             layer = self.layers[name]
@@ -247,7 +247,7 @@ class BNLPosterior(ForkingPosterior):
 
     def _fold(self, names: list[str], eps: Optional[dict[str, Tensor]],
               alphas: dict[str, float]) -> Bank:
-        """The bank of some layers, as if they were one long layer."""
+        """The bank of some layers, computed as one layer with all channels."""
         layers = [self.layers[name] for name in names]
         first = layers[0].weight
         sizes = [layer.weight.numel() for layer in layers]
@@ -288,8 +288,8 @@ class BNLPosterior(ForkingPosterior):
     def _changed(self) -> set[str]:
         """Layers in which a member differs from the model.
 
-        Compared again only when a norm of the model was replaced or written
-        to: a comparison makes the host wait for the device.
+        They are compared again only if a norm of the model was replaced or
+        written to, because a comparison makes the host wait for the device.
         """
         own = [getattr(layer, key) for layer in self.layers.values()
                for key in layer.FOLDED]
@@ -303,7 +303,7 @@ class BNLPosterior(ForkingPosterior):
         return self._compared[1]
 
     def draw(self) -> dict[str, Tensor]:
-        """eps of all layers, in scope or not, so scopes share their draws."""
+        """eps of all layers, so that all scopes share their draws."""
         shapes = {n: layer.weight.shape for n, layer in self.layers.items()}
         key = (tuple(shapes.items()), max(1, len(self.members)),
                self.draws_per_member, self.antithetic, self.seed)
@@ -314,7 +314,7 @@ class BNLPosterior(ForkingPosterior):
         return eps
 
     def forks(self, value: Bank, vmapped: bool) -> dict:
-        """Handlers that make the model's norms those of one network."""
+        """Handlers that run the model's norms as those of one network."""
         return {
             self.layers[name]: partial(
                 self.layers[name].as_network, Network(*affine, vmapped))
@@ -323,7 +323,7 @@ class BNLPosterior(ForkingPosterior):
 
 
 def _state_of(tensor: Optional[Tensor]) -> tuple:
-    """Changes when a tensor is replaced or, mostly, written to."""
+    """A value that changes if a tensor is replaced or written to."""
     if tensor is None:
         return ()
     return tensor.data_ptr(), tensor.device, version_of(tensor)

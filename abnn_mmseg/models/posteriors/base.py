@@ -25,7 +25,7 @@ PRECISIONS = ('float32', 'bfloat16')
 class Networks:
     """The networks of a posterior for one input, ready to run.
 
-    This one is the model as it stands, ``count`` times.
+    This class is the unchanged model, ``count`` times.
 
     Args:
         forward (Callable): The model's deterministic pass.
@@ -54,7 +54,7 @@ class Networks:
             yield self.plain
 
     def base(self) -> Chunk:
-        """The original network, which shares what others have computed."""
+        """The original network; it may reuse what others have computed."""
         return self.plain
 
     def plain(self, images: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ class Networks:
 
 
 class Posterior:
-    """K networks that answer for one model.
+    """A set of K networks that predict together for one model.
 
     A posterior is attached once to the model whose networks it holds. It
     changes nothing in the model, so several can be attached to one.
@@ -73,7 +73,7 @@ class Posterior:
             one of them, in turn. Defaults to None, the image as it is.
         tolerance (float, optional): Stop drawing for an image once the
             standard error of its mean probability, averaged over pixels, is
-            below this. It is judged when every member and view was seen.
+            below this. It is checked once all members and views were used.
             Defaults to None, all networks.
         precision (str): ``'bfloat16'`` runs the draws in mixed precision.
             Class maps of ``prediction='centre'`` and ``'base'`` stay
@@ -138,7 +138,7 @@ class Posterior:
         one_of('precision', self.precision, PRECISIONS)
 
     def attach(self, model: 'BayesianSegmentor') -> None:
-        """Get to know the model; called in the segmentor's constructor."""
+        """Set the model; called in the segmentor's constructor."""
         self.model = model
 
     def __len__(self) -> int:
@@ -157,7 +157,7 @@ class Posterior:
 
     @property
     def noise_settings(self) -> str:
-        """What numbers fitted to these networks depend on, for people."""
+        """Settings that fitted numbers depend on, as text."""
         views = ' '.join(map(str, self.views))
         return f'views {views}' if len(self.views) > 1 else 'no noise'
 
@@ -185,7 +185,7 @@ class Posterior:
         return assign_views(count, self.views, max(1, len(self.members)))
 
     def rounds(self, count: int) -> list[range]:
-        """Stretches of networks after which a tolerance may be judged."""
+        """Groups of networks; after each the tolerance is checked."""
         if self.tolerance is None:
             return [range(count)]
         step = max(2, len(self.members), len(self.views))
@@ -195,7 +195,7 @@ class Posterior:
     def autocast(self, device: torch.device) -> AbstractContextManager:
         """The context in which draws run."""
         if self.precision == 'float32':
-            # That of a test in mixed precision stays.
+            # A test in mixed precision keeps its own context.
             return nullcontext()
         return torch.autocast(device.type, torch.bfloat16)
 

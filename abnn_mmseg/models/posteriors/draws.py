@@ -55,7 +55,7 @@ def check_seed(seed: int) -> None:
 
 
 def check_draws(samples: int, paired: bool) -> None:
-    """Refuse a number of draws that cannot be drawn."""
+    """Raise ValueError for an impossible number of draws."""
     if (isinstance(samples, bool) or not isinstance(samples, int)
             or samples < 1):
         raise ValueError(f'samples={samples!r} is not a number of draws; '

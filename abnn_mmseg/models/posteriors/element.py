@@ -28,8 +28,8 @@ class ElementNetworks(Networks):
                example: Tensor) -> Iterator[Chunk]:
         """Yield one network at a time."""
         for number in numbers:
-            # All windows share it, so each has its own noise. It draws on
-            # the CPU: every device sees the same.
+            # All windows draw from it, one after the other. It is on the
+            # CPU, so that every device gets the same noise.
             generator = torch.Generator().manual_seed(
                 self.posterior.seed + number)
             yield partial(self._run, number, generator)

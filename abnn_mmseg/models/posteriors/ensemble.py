@@ -32,10 +32,9 @@ if TYPE_CHECKING:
 class EnsemblePosterior(Posterior):
     """The networks of several full checkpoints (Lakshminarayanan et al.).
 
-    They are streamed: the files stay mapped into memory, which the system
-    fills and frees as it likes, and one copy of the model takes the weights
-    of one after the other. So memory does not grow with their number. Threads
-    take turns at the copy.
+    The files are mapped into memory, and one copy of the model takes the
+    weights of one file after the other. So memory does not grow with their
+    number. Threads use the copy in turn.
 
     Args:
         checkpoints (Sequence[str]): Checkpoints of this very architecture,
@@ -106,7 +105,7 @@ class EnsemblePosterior(Posterior):
         self._loaded = state
 
     def __getstate__(self) -> dict:
-        # Locks cannot be copied, and the rest is read again when needed.
+        # A lock cannot be copied; the rest is read again when needed.
         return {**vars(self), '_turn': None, '_copy': None, '_states': [],
                 '_loaded': None}
 
@@ -131,7 +130,7 @@ class EnsembleNetworks(Networks):
 
 
 def weights_of(model: Optional[nn.Module]) -> dict[str, Tensor]:
-    """Weights, without what only a loss needs."""
+    """The weights of a model, without the random prior of its loss."""
     assert model is not None
     state = model.state_dict(keep_vars=True)
     return {k: v for k, v in state.items() if not is_prior(k)}

@@ -1,4 +1,4 @@
-"""Posteriors whose networks part ways inside one model."""
+"""Posteriors whose networks differ in some layers of one model."""
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -62,7 +62,7 @@ class ForkingPosterior(Posterior):
                         'None to choose by memory')
 
     def give_up_vmap(self, error: RuntimeError) -> None:
-        """From now on one network after the other, unless memory ran out."""
+        """Run networks one by one from now on; raise if memory ran out."""
         if is_out_of_memory(error):
             raise error
         reason = str(error).splitlines()[0]
@@ -111,14 +111,14 @@ class ForkedNetworks(Networks):
         numbers = list(numbers)
         trunk = self.trunk(view)
         for start in range(0, len(numbers), step := self._step(example)):
-            # Asked again: the first chunk may have given up vmap.
+            # The step may be 1 by now: the first chunk may give up vmap.
             chosen = numbers[start:start + step]
             yield partial(self._run_next, slice_values(self.values, chosen),
                           trunk, count())
 
     def base(self) -> Chunk:
         """The original network on the trunk that draws have computed."""
-        # A view that nobody saw gave nothing to share.
+        # No network has computed the trunk of the unchanged image.
         trunk = self.trunks.get(View())
         if trunk is None or self.posterior.precision != 'float32':
             return self.plain
@@ -188,5 +188,5 @@ def slice_values(values: Any, which) -> Any:
 
 
 def _loses_autocast(images: Tensor) -> bool:
-    """On a CPU, autocast does not know what vmap makes of convolutions."""
+    """Whether autocast has no effect: on a CPU it has none inside vmap."""
     return images.device.type == 'cpu' and torch.is_autocast_enabled('cpu')

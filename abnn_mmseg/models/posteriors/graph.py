@@ -18,7 +18,7 @@ from abnn_mmseg.models.posteriors.views import View
 
 
 class GraphNetworks:
-    """K networks for one image, without ``vmap`` and random numbers.
+    """K networks for one image, without ``vmap`` and without random numbers.
 
     Args:
         posterior (BNLPosterior): Whose networks.

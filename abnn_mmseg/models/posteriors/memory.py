@@ -1,4 +1,4 @@
-"""How many networks go in one batched pass, and what if it was too many."""
+"""How many networks fit into one pass; the message when memory runs out."""
 from contextlib import contextmanager
 
 import torch
@@ -30,7 +30,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 @contextmanager
 def memory_hint():
-    """Say what to change when a prediction does not fit into memory."""
+    """Add what to change to the error of a prediction without memory."""
     try:
         yield
     except RuntimeError as error:

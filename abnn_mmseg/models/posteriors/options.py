@@ -1,4 +1,4 @@
-"""Refuse misspelt options of a posterior before it is built."""
+"""Check the options of a posterior before it is built."""
 import inspect
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ def check_options(cfg: Mapping) -> None:
     kind = cfg.get('type')
     found = MODELS.get(kind) if isinstance(kind, str) else kind
     if not inspect.isclass(found):
-        return  # the registry says what is wrong
+        return  # building it raises the registry's message
     known = _options(found)
     for name in cfg:
         if name not in ('type', '_scope_', *known):

@@ -1,4 +1,4 @@
-"""Fork late: what no draw changes is computed once, however many draws."""
+"""Share the trunk: compute once what is the same for all networks."""
 from collections.abc import Iterable
 from functools import partial
 
@@ -46,7 +46,7 @@ class SharedTrunk:
         self.budget = max_bytes
 
     def knows(self, window: int) -> bool:
-        """Whether a pass over this window can learn nothing more."""
+        """Whether all that can be shared of this window is known."""
         return not self.enabled or window in self.learned
 
     def start(self, window: int, vmapped: bool = False) -> 'TrunkPass':
@@ -58,7 +58,7 @@ class SharedTrunk:
         return {(module, call) for module, _, call in self.outputs}
 
     def learn(self, key: tuple, arguments, output) -> None:
-        """Remember an output if it may be shared and there is room."""
+        """Keep an output if it may be shared and there is room."""
         new = _Output(output)
         if new.sharable(arguments) and new.nbytes <= self.budget:
             self.outputs[key] = new
@@ -66,7 +66,7 @@ class SharedTrunk:
 
 
 class TrunkPass:
-    """One pass over one window: counts calls and notes the first fork."""
+    """One pass over one window: counts calls, notes the first noisy layer."""
 
     def __init__(self, trunk: SharedTrunk, window: int,
                  vmapped: bool) -> None:
@@ -78,7 +78,7 @@ class TrunkPass:
 
     def handlers(self, forks: dict[nn.Module, Handler]
                  ) -> dict[nn.Module, Handler]:
-        """Those of the candidates, and of forking layers as given."""
+        """Handlers of the candidates, and those of forking layers as given."""
         handlers: dict[nn.Module, Handler] = {
             module: partial(self._share, module)
             for module in self.trunk.candidates
@@ -88,7 +88,7 @@ class TrunkPass:
         return handlers
 
     def finish(self) -> None:
-        """Nothing more is learned about this window."""
+        """End the first pass over this window."""
         self.trunk.learned.add(self.window)
 
     def _fork(self, handler: Handler, *args, **kwargs):
@@ -109,7 +109,7 @@ class TrunkPass:
 
 
 class _Output:
-    """A module's output, and whether somebody has written into it since."""
+    """A module's output; tells whether it was written to since."""
 
     def __init__(self, output) -> None:
         self.output = output
@@ -118,7 +118,7 @@ class _Output:
         self.versions = self._versions()
 
     def _versions(self) -> list:
-        # Inference tensors have no version, so nobody could tell.
+        # Tensors of inference mode have no version: they are not shared.
         return list(map(version_of, self.tensors))
 
     @property
@@ -136,7 +136,7 @@ def _tensors(values) -> list[Tensor]:
 
 def _largest_without(module: nn.Module,
                      forking: set[nn.Module]) -> list[nn.Module]:
-    # A ModuleList is no candidate: nobody calls it, only what it holds.
+    # A ModuleList is not called itself, only the modules in it.
     is_called = type(module).forward is not nn.Module.forward
     if is_called and not any(m in forking for m in module.modules()):
         return [module]

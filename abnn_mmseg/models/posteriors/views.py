@@ -1,4 +1,4 @@
-"""Views of an image: flipped, resized, and undone in the logits."""
+"""Views: images flipped and resized, and the reverse for logits."""
 import math
 from collections.abc import Sequence
 from typing import Any, Callable, NamedTuple, Optional
@@ -24,7 +24,7 @@ class View(NamedTuple):
         return f'x{self.scale:g}{" " + self.flip if self.flip else ""}'
 
     def look(self, images: Tensor) -> Tensor:
-        """The images as a network sees them."""
+        """Flip and resize images."""
         if self.scale != 1:
             # sym_int and sym_max are int and max that a graph can hold.
             size = [torch.sym_max(1, torch.sym_int(self.scale * n + 0.5))
