@@ -23,8 +23,7 @@ __all__ = [
     'AnyBatchNorm', 'AnyDropout', 'AnyInstanceNorm', 'BareLoop',
     'BatchNormOfAnyRank', 'GraphError', 'KeepsWeights', 'Normalization',
     'PreparesState', 'find_bases_with', 'forget_checkpoints', 'is_vmapped',
-    'numpy_makers',
-    'put_test_loop', 'tree_leaves', 'tree_map', 'version_of',
+    'numpy_makers', 'put_test_loop', 'tree_leaves', 'tree_map', 'version_of',
     'with_parameters'
 ]
 
