@@ -4,7 +4,9 @@ Importing the package fills mmseg's registries, so a config needs only
 ``custom_imports = dict(imports=['abnn_mmseg'])``.
 """
 import importlib.util
+import io
 import sys
+import warnings
 from contextlib import redirect_stdout
 
 __version__ = '0.1.0'
@@ -16,8 +18,10 @@ for _name in ('torch', 'mmengine', 'mmcv', 'mmseg'):
             "`pip install 'abnn-mmseg[onedl]'` (or `pip install -e "
             "'.[onedl]'` in a clone).")
 
-# mmseg may print while it is imported; standard output is for results.
-with redirect_stdout(sys.stderr):
+# What mmseg and mmcv say about optional packages while they are imported, to
+# everybody, is left out.
+with redirect_stdout(io.StringIO()) as _printed, warnings.catch_warnings():
+    warnings.filterwarnings('ignore', 'Fail to import ``MultiScaleDeformable')
     from abnn_mmseg import (  # noqa: E402, F401
         datasets,
         engine,
@@ -28,6 +32,11 @@ with redirect_stdout(sys.stderr):
         config_path,
         register_names,
     )
+
+# Standard output is for results.
+sys.stderr.writelines(
+    _line for _line in _printed.getvalue().splitlines(keepends=True)
+    if 'OneDL' not in _line)
 
 __all__ = ['__version__', 'config_path']
 

@@ -5,13 +5,13 @@ import mmengine
 from mmseg.utils import register_all_modules
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import track
 from rich.table import Table
 
 import abnn_mmseg.datasets  # noqa: F401 - fills the registry
 from abnn_mmseg.datasets.check import check_config, check_dataset
 from abnn_mmseg.engine.test_sets import choose_test_sets
 from abnn_mmseg.utils.arguments import add_config, read_config
+from abnn_mmseg.utils.console import progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,10 +61,10 @@ def run(args: argparse.Namespace) -> int:
     cfg = read_config(args)
     console = Console()
     if args.datasets is None:
-        reports = check_config(cfg, args.split, progress=track)
+        reports = check_config(cfg, args.split, progress=progress)
     else:
         reports = [
-            check_dataset(test_set.dataloader.dataset, name, track)
+            check_dataset(test_set.dataloader.dataset, name, progress)
             for name, test_set in choose_test_sets(cfg, args.datasets).items()
         ]
     for report in reports:

@@ -11,7 +11,7 @@ from mmengine.config import Config
 from mmengine.registry import init_default_scope
 from mmseg.registry import MODELS
 
-from abnn_mmseg.cli.init_data import facts, has_unknown, is_labelled
+from abnn_mmseg.cli.init_data import facts
 from abnn_mmseg.cli.init_heads import (
     bare,
     change_heads,
@@ -22,6 +22,11 @@ from abnn_mmseg.cli.init_heads import (
     why_reset,
 )
 from abnn_mmseg.cli.source import Code, Noted, comment, statement
+from abnn_mmseg.engine.evaluators import (
+    is_labelled,
+    missing_evaluators,
+    own_evaluators,
+)
 from abnn_mmseg.engine.hooks.audit_hook import audit, check_trainable, describe
 from abnn_mmseg.engine.loading import BAYESIAN
 from abnn_mmseg.engine.test_sets import part_of
@@ -45,11 +50,6 @@ DECAY = dict(type='PolyLR', power=0.9, end=ITERATIONS, by_epoch=False)
 # How often a member is saved while it trains.
 INTERVAL = 50
 
-IOU = dict(type='IoUMetric', iou_metrics=['mIoU'])
-CALIBRATION = dict(type='CalibrationMetric')
-SELECTIVE = dict(type='SelectiveMetric', scores=['entropy'])
-ANOMALY = dict(
-    type='AnomalyMetric', scores=['msp', 'entropy', 'mutual_information'])
 # Switches of mmengine that replace or bypass Bayesian layers.
 REPLACING = ('sync_bn', 'efficient_conv_bn_eval')
 
@@ -278,17 +278,10 @@ def _evaluators(cfg: Config) -> Iterator[str]:
         name = f'{split}_evaluator'
         if not cfg.get(name) or not is_labelled(cfg, split):
             continue
-        own = cfg[name]
-        own = [_own_scope(cfg, metric) for metric in (
-            [own] if isinstance(own, dict) else own)]
-        ours: list[dict] = [IOU, CALIBRATION]
-        if split == 'test':
-            ours.append(SELECTIVE)
-            if has_unknown(cfg):
-                ours.append(ANOMALY)
-        known = {bare(metric['type']) for metric in own}
+        own = [_own_scope(cfg, metric)
+               for metric in own_evaluators(cfg, split)]
         yield statement(
-            name, own + [m for m in ours if m['type'] not in known],
+            name, own + missing_evaluators(cfg, split),
             'Its own metrics, and those of probabilities and maps.'
             if split == 'val' else '')
 

@@ -2,10 +2,9 @@
 from typing import Optional
 
 from mmengine.config import Config
-from mmseg.registry import DATASETS
 
 from abnn_mmseg.cli.init_heads import main_head, num_classes_of
-from abnn_mmseg.datasets import AnomalySegDataset
+from abnn_mmseg.engine.evaluators import pipeline_of
 
 
 def facts(cfg: Config) -> str:
@@ -31,7 +30,7 @@ def facts(cfg: Config) -> str:
 def _crop(cfg: Config) -> Optional[tuple]:
     """Height and width of the crops that the base is trained on."""
     preprocessor = cfg.model.get('data_preprocessor') or {}
-    crops = [step.get('crop_size') for step in _pipeline(cfg, 'train')]
+    crops = [step.get('crop_size') for step in pipeline_of(cfg, 'train')]
     sizes = [preprocessor.get('size'), *crops]
     pairs = [size for size in sizes if isinstance(size, (tuple, list))]
     return tuple(pairs[0]) if pairs else None
@@ -39,34 +38,7 @@ def _crop(cfg: Config) -> Optional[tuple]:
 
 def _whole(cfg: Config) -> Optional[tuple]:
     """Width and height that test images are resized to."""
-    scales = [step.get('scale') for step in _pipeline(cfg, 'test')]
+    scales = [step.get('scale') for step in pipeline_of(cfg, 'test')]
     pairs = [scale for scale in scales
              if isinstance(scale, (tuple, list)) and len(scale) == 2]
     return tuple(pairs[-1]) if pairs else None
-
-
-def is_labelled(cfg: Config, split: str) -> bool:
-    """Whether the images of a split are loaded with labels."""
-    evaluator = cfg[f'{split}_evaluator']
-    many = [evaluator] if isinstance(evaluator, dict) else evaluator
-    return not any(metric.get('format_only') for metric in many) and any(
-        'Annotation' in str(step.get('type'))
-        for step in _pipeline(cfg, split))
-
-
-def has_unknown(cfg: Config) -> bool:
-    """Whether the test data labels what is out of distribution."""
-    kind = DATASETS.get(_dataset(cfg, 'test').get('type', ''))
-    return kind is not None and issubclass(kind, AnomalySegDataset)
-
-
-def _dataset(cfg: Config, split: str) -> dict:
-    """The dataset of a loader, inside whatever wraps it."""
-    dataset = (cfg.get(f'{split}_dataloader') or {}).get('dataset') or {}
-    while 'dataset' in dataset or 'datasets' in dataset:
-        dataset = dataset.get('dataset') or dataset['datasets'][0]
-    return dataset
-
-
-def _pipeline(cfg: Config, split: str) -> list:
-    return list(_dataset(cfg, split).get('pipeline') or [])

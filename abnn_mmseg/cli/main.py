@@ -1,5 +1,6 @@
 """The ``abnn`` command; ``tools/*.py`` run its subcommands."""
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,6 +13,7 @@ from abnn_mmseg.utils.console import say_errors
 # A subcommand is a module of this package, imported when it is called; `-` in
 # its name is `_` in the module's.
 COMMANDS = {
+    'init': 'write the ABNN config of your own network',
     'train': 'train a base network, or the ABNN members of one',
     'test': 'test a base network, or a base with its members',
     'export': 'write predictions and uncertainty maps of images',
@@ -44,6 +46,9 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     parser.add_argument('arguments', nargs=argparse.REMAINDER,
                         help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
+    # For `custom_imports` of modules in the current folder, as with
+    # `python -m`; at the end, so that they hide nothing.
+    sys.path.append(os.getcwd())
     run_command(args.command, args.arguments, f'abnn {args.command}')
 
 

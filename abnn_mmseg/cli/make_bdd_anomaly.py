@@ -2,12 +2,11 @@
 import argparse
 import os.path as osp
 
-from rich.progress import track
 from rich.table import Table
 
 from abnn_mmseg.datasets.bdd_anomaly import HELD_OUT
 from abnn_mmseg.datasets.bdd_split import EXPECTED, split_bdd, write_lists
-from abnn_mmseg.utils.console import plain_console
+from abnn_mmseg.utils.console import plain_console, progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +34,7 @@ def run(args: argparse.Namespace) -> None:
         osp.join(args.data_root, args.labels),
         args.label_suffix,
         held_out,
-        progress=track)
+        progress=progress)
     folder = write_lists(splits, args.data_root, held_out)
 
     console = plain_console()

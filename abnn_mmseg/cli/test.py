@@ -1,6 +1,7 @@
 """Test a base network, or a base with its members, on one or more datasets."""
 import argparse
 from collections.abc import Iterable
+from pathlib import Path
 
 from abnn_mmseg.engine.amp import DTYPES, default_dtype, test_with_amp
 from abnn_mmseg.engine.tester import (
@@ -49,4 +50,5 @@ def run(args: argparse.Namespace) -> None:
             cfg, args.checkpoint, args.datasets, args.posteriors, plots))
     for title, rows in tables(results):
         print_table(title, rows)
-    print(f'Numbers: {cfg.work_dir}/metrics.json, curves: {plots}')
+    curves = f', curves: {plots}' if Path(plots).is_dir() else ''
+    print(f'Numbers: {cfg.work_dir}/metrics.json{curves}')

@@ -129,7 +129,7 @@ def check_dataset(cfg: dict,
         results = pool.map(lambda info: _read(dataset, info), infos)
         if progress is not None:
             results = progress(
-                results, description=f'{loader} {name}', total=len(infos))
+                results, f'{loader} {name}', len(infos))
         for result in results:
             _add(report, *result)
     return report

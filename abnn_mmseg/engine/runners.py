@@ -3,12 +3,15 @@ import copy
 import inspect
 import logging
 import time
-from contextlib import suppress
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 from mmengine.config import Config
 from mmengine.dist import master_only
+from mmengine.logging import MMLogger
 from mmengine.runner import Runner
 from torch import nn
 
@@ -18,7 +21,27 @@ from abnn_mmseg.utils.files import atomic_path
 
 
 class AtomicRunner(Runner):
-    """A runner that writes its checkpoints atomically."""
+    """A runner that writes its checkpoints atomically.
+
+    Environment, config, hooks and the options of every parameter are logged
+    to its file, and not to the console.
+    """
+
+    def __init__(self, *args, **kwargs) -> None:
+        with ExitStack() as self._built, warnings.catch_warnings():
+            # mmseg's hook says so in every run that draws nothing.
+            warnings.filterwarnings('ignore', 'The draw is False')
+            super().__init__(*args, **kwargs)
+
+    def build_logger(self, *args, **kwargs) -> MMLogger:
+        logger = super().build_logger(*args, **kwargs)
+        self._built.enter_context(only_to_file(logger))
+        return logger
+
+    def build_optim_wrapper(self, *args, **kwargs) -> Any:
+        # It warns of every parameter that is frozen, which most are.
+        with only_to_file(self.logger, logging.ERROR):
+            return super().build_optim_wrapper(*args, **kwargs)
 
     @master_only
     def save_checkpoint(self, out_dir: str, filename: str, *args,
@@ -58,6 +81,28 @@ def build_runner(model: nn.Module, cfg: Config, folder: Path,
     names = set(inspect.signature(Runner.__init__).parameters) & set(cfg)
     arguments = {n: cfg[n] for n in names if n not in ('model', 'cfg')}
     return LoadedRunner(model=model, cfg=cfg, **arguments)
+
+
+@contextmanager
+def only_to_file(logger: MMLogger,
+                 level: int = logging.WARNING) -> Iterator[None]:
+    """For a while, show only lines of a level and above on the console."""
+    consoles = [handler for handler in logger.handlers
+                if not isinstance(handler, logging.FileHandler)]
+    levels = [handler.level for handler in consoles]
+    for handler in consoles:
+        handler.setLevel(max(handler.level, level))
+    try:
+        yield
+    finally:
+        for handler, before in zip(consoles, levels):
+            handler.setLevel(before)
+
+
+def log_file(logger: MMLogger) -> Optional[str]:
+    """The file that a logger writes to; None on most processes."""
+    return next((handler.baseFilename for handler in logger.handlers
+                 if isinstance(handler, logging.FileHandler)), None)
 
 
 def close_log(runner: Runner) -> None:

@@ -20,10 +20,9 @@ from typing import NamedTuple, Optional
 
 from mmengine.config import Config, ConfigDict
 
+from abnn_mmseg.engine.evaluators import OURS, test_evaluators
 from abnn_mmseg.engine.loading import bayesian_model_cfg
 from abnn_mmseg.utils.configs import find_config, part_of
-
-OURS = ('AnomalyMetric', 'CalibrationMetric', 'SelectiveMetric')
 
 
 class TestSet(NamedTuple):
@@ -41,13 +40,13 @@ class TestSet(NamedTuple):
 
 
 def own_test(cfg: Config) -> TestSet:
-    """The test dataloader and evaluator of a config."""
-    dataloader = part_of(cfg, 'test_dataloader')
-    evaluator = part_of(cfg, 'test_evaluator')
-    many = isinstance(evaluator, (list, tuple))
-    return TestSet(
-        copy.deepcopy(dataloader),
-        list(evaluator) if many else [evaluator])
+    """The test dataloader and evaluator of a config.
+
+    Without metrics of ours, those that its labels allow are added.
+    """
+    dataloader = copy.deepcopy(part_of(cfg, 'test_dataloader'))
+    return TestSet(dataloader, test_evaluators(cfg) or [
+        part_of(cfg, 'test_evaluator')])
 
 
 def choose_test_sets(cfg: Config,

@@ -10,7 +10,6 @@ from typing import Any, Optional
 from mmengine.config import Config
 from mmengine.dist import is_main_process
 from mmengine.registry import LOOPS
-from mmengine.runner import Runner
 from mmseg.registry import DATASETS
 
 from abnn_mmseg.compat import put_test_loop
@@ -22,6 +21,7 @@ from abnn_mmseg.engine.loading import (
     build_segmentor,
     split_checkpoints,
 )
+from abnn_mmseg.engine.runners import AtomicRunner
 from abnn_mmseg.engine.test_sets import (
     TestSet,
     choose_posteriors,
@@ -117,7 +117,7 @@ class Tester:
             cfg.model.posterior.checkpoints = [str(path) for path in full]
         if self.members:
             cfg.model.posterior.members = [str(m) for m in self.members]
-        self.runner = Runner(
+        self.runner = AtomicRunner(
             model=self.model,
             work_dir=cfg.work_dir,
             default_hooks=cfg.get('default_hooks'),

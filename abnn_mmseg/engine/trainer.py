@@ -7,7 +7,7 @@ from typing import Optional
 import mmengine
 import mmseg
 import torch
-from mmengine.config import Config, ConfigDict
+from mmengine.config import Config
 from mmengine.dist import barrier, is_main_process
 from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
@@ -17,11 +17,16 @@ from torch import Tensor
 import abnn_mmseg
 from abnn_mmseg.datasets.replay import replayable
 from abnn_mmseg.engine.amp import amp_on_cpu
+from abnn_mmseg.engine.base import train_base
 from abnn_mmseg.engine.hooks import CostHook, ProgressHook
 from abnn_mmseg.engine.hooks.member_hook import only_norms
 from abnn_mmseg.engine.launch import join_on_cpu
+from abnn_mmseg.engine.member_config import (
+    default_hooks,
+    member_loop,
+    with_hooks,
+)
 from abnn_mmseg.engine.runners import (
-    AtomicRunner,
     build_runner,
     close_log,
     last_readable,
@@ -76,11 +81,8 @@ def train(cfg: Config,
     amp_on_cpu(cfg)
     with safe_globals():
         if 'posterior' not in cfg.model:
-            cfg.custom_hooks = _with_hooks(cfg, 'CostHook')
-            if cfg.get('load_from') and '://' not in cfg.load_from:
-                # Fail early with a clear message.
-                read_checkpoint(cfg.load_from)
-            AtomicRunner.from_cfg(cfg).train()
+            cfg.custom_hooks = with_hooks(cfg, 'CostHook')
+            train_base(cfg)
             return []
         return MemberTrainer(cfg, members, only, overwrite).run()
 
@@ -263,7 +265,8 @@ class MemberTrainer:
             train_dataloader=replayable(self.cfg.train_dataloader, seed),
             load_from=last,
             resume=last is not None,
-            custom_hooks=_with_hooks(self.cfg, 'AuditHook', 'StabilityHook',
+            default_hooks=default_hooks(self.cfg),
+            custom_hooks=with_hooks(self.cfg, 'AuditHook', 'StabilityHook',
                                      'MemberHook'))
 
     def _chosen(self, runner: Runner) -> tuple[dict[str, Tensor], dict]:
@@ -357,15 +360,6 @@ def check_base(cfg: Config) -> None:
             'load_from at yours.')
 
 
-def member_loop(cfg: ConfigDict) -> ConfigDict:
-    """The ``train_cfg`` of one member, from one for all members."""
-    loop = ConfigDict({k: v for k, v in cfg.items() if k != 'members'})
-    if loop.get('type') in (None, 'MemberTrainLoop'):
-        loop.type = ('EpochBasedTrainLoop' if 'max_epochs' in loop else
-                     'IterBasedTrainLoop')
-    return loop
-
-
 def _holds(path: Path, members: list[dict]) -> bool:
     """Whether a member file exists and holds exactly these weights."""
     try:
@@ -376,10 +370,3 @@ def _holds(path: Path, members: list[dict]) -> bool:
         a['fingerprint'] == b['fingerprint']
         and is_same_state(a['state'], b['state'])
         for a, b in zip(known, members))
-
-
-def _with_hooks(cfg: Config, *types: str) -> list:
-    """The config's custom hooks, and those of these types that it lacks."""
-    hooks = list(cfg.get('custom_hooks', []))
-    named = {hook['type'] for hook in hooks}
-    return hooks + [dict(type=t) for t in types if t not in named]

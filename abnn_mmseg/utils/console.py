@@ -28,19 +28,20 @@ def print_table(title: str,
     if not is_main_process():
         return
     columns = list(columns or dict.fromkeys(k for row in rows for k in row))
-    table = Table(title=title, title_justify='left')
+    table = Table()
     for i, column in enumerate(columns):
         table.add_column(column, justify='left' if i == 0 else 'right')
     for row in rows:
         table.add_row(*(_text(row.get(column)) for column in columns))
-    plain_console().print(table)
+    console = plain_console()
+    console.print(title)
+    console.print(table)
 
 
 def plain_console() -> Console:
     """A console that prints brackets and colons of file names as they are."""
-    # A pipe has no width, and rich would cut tables to 80 columns.
-    width = None if sys.stdout.isatty() else 220
-    return Console(width=width, markup=False, emoji=False)
+    # Rich would cut tables to the width of the terminal.
+    return Console(width=10_000, markup=False, emoji=False)
 
 
 def _text(value) -> str:
@@ -99,13 +100,19 @@ def _interrupted(error: Optional[BaseException]) -> bool:
     return False
 
 
-def progress(items: Iterable, title: str, total: int) -> Iterator:
-    """Yield items and show a progress bar, on the main process."""
-    if not is_main_process():
+def progress(items: Iterable, title: str = 'Working',
+             total: Optional[float] = None) -> Iterator:
+    """Yield items and show a progress bar, on a terminal only."""
+    if not _watched():
         yield from items
         return
     with _bar() as bar:
         yield from bar.track(items, total=total, description=title)
+
+
+def _watched() -> bool:
+    """Whether this process writes to a terminal, and is the main one."""
+    return is_main_process() and sys.stderr.isatty()
 
 
 def _bar() -> Progress:
@@ -120,7 +127,7 @@ def progress_bar(title: str, total: int) -> Iterator[Callable[[float], None]]:
 
     The number may have a fraction, for items that take long.
     """
-    if not is_main_process():
+    if not _watched():
         yield lambda done: None
         return
     with _bar() as bar:

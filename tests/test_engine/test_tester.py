@@ -102,3 +102,24 @@ def test_a_dataset_config_brings_its_own_metrics(cfg, base, sketch,
 def test_unknown_names_are_refused(cfg, base, datasets, posteriors, message):
     with pytest.raises(ValueError, match=message):
         run_all(cfg, base, datasets, posteriors)
+
+
+def test_a_config_without_our_metrics_gets_those_its_labels_allow(cfg, base):
+    cfg.test_evaluator = dict(type='IoUMetric', iou_metrics=['mIoU'])
+    cfg.model.scores = ['msp', 'variance']
+    metrics = run_test(cfg, base)
+    assert {key.split('/')[0] for key in metrics} == {
+        'seg', 'cal', 'sel', 'ood'}
+    assert 'sel/pooled/msp/AURC' in metrics
+    assert 'ood/pooled/msp/AUROC' in metrics
+    cfg.pop('test_evaluator')
+    assert same(run_test(cfg, base), metrics)
+
+
+def test_data_without_labels_gets_no_metrics(cfg, base):
+    cfg.test_dataloader.dataset.pipeline = [
+        step for step in cfg.test_dataloader.dataset.pipeline
+        if 'Annotation' not in step['type']]
+    cfg.test_evaluator = None
+    with pytest.raises(ValueError, match='config has no test_evaluator'):
+        run_test(cfg, base)

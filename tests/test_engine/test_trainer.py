@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from mmengine.config import Config
 from sketches import abnn_config, config
 
 from abnn_mmseg.engine import read_members, train
 from abnn_mmseg.engine.loading import build_segmentor
+from abnn_mmseg.engine.member_config import default_hooks
 from abnn_mmseg.engine.runners import last_readable
 from abnn_mmseg.engine.trainer import MemberTrainer
 from abnn_mmseg.members.files import store
-from abnn_mmseg.utils.checkpoints import read_state_dict
+from abnn_mmseg.utils.checkpoints import read_checkpoint, read_state_dict
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -431,3 +433,53 @@ def test_how_data_is_loaded_does_not_matter_to_resume(trained, sketch, base,
     cfg.model.posterior.samples = 4
     train(cfg, 1)
     assert len(read_members(tmp_path / 'members.pth')) == 1
+
+
+def test_a_base_resumes_its_own_checkpoint_or_starts_from_load_from(
+        sketch, base, tmp_path):
+    cfg = config(sketch, tmp_path)
+    cfg.load_from, cfg.resume, cfg.log_level = str(base), True, 'INFO'
+    train(copy.deepcopy(cfg))
+    log = next(tmp_path.rglob('*.log')).read_text()
+    assert 'Training starts at iteration 0' in log
+    assert 'Iter(train) [3/4]' in log
+    first = read_checkpoint(tmp_path / 'iter_4.pth')['meta']['iter']
+    cfg.train_cfg.max_iters = 6
+    train(copy.deepcopy(cfg))
+    log = max(tmp_path.rglob('*.log'), key=os.path.getmtime).read_text()
+    assert f'goes on from {tmp_path}/iter_4.pth' in log
+    assert (first, read_checkpoint(tmp_path / 'iter_6.pth')['meta'][
+        'iter']) == (4, 6)
+
+
+@pytest.mark.parametrize('own, loop, saved', [
+    (dict(by_epoch=False, interval=4000), dict(max_iters=800), (80, False)),
+    (dict(interval=1), dict(max_iters=300), (30, False)),
+    (dict(by_epoch=False, interval=5), dict(max_iters=800), (5, False)),
+    (None, dict(max_iters=20), (10, False)),
+    (dict(by_epoch=False, interval=500), dict(max_epochs=20), (2, True)),
+])
+def test_members_are_saved_often_whatever_the_base_s_interval(
+        own, loop, saved):
+    hooks = default_hooks(Config(dict(
+        train_cfg=loop, default_hooks=dict(checkpoint=own, logger=None))))
+    assert (hooks['checkpoint']['interval'],
+            hooks['checkpoint']['by_epoch']) == saved
+    assert hooks['checkpoint']['max_keep_ckpts'] == 1
+    assert hooks['logger'] is None
+
+
+def test_the_console_has_few_lines_and_the_file_all(
+        sketch, base, tmp_path, capfd):
+    cfg = augmented(sketch, tmp_path, base)
+    cfg.optim_wrapper.optimizer.weight_decay = 0.
+    cfg.optim_wrapper.paramwise_cfg = dict(norm_decay_mult=0.)
+    train(cfg, members=2)
+    said = capfd.readouterr()
+    lines = (said.out + said.err).splitlines()
+    log = next((tmp_path / 'member_1').rglob('*.log')).read_text()
+    for word in ('paramwise_options', 'System environment', 'Config:',
+                 'Hooks will be executed'):
+        assert word in log and word not in said.out + said.err
+    assert 'Member 2 of 2 starts; log and checkpoints: ' in log
+    assert len(lines) < 200 < len(log.splitlines())

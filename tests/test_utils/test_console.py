@@ -1,8 +1,16 @@
 """How tools end."""
+import sys
+
 import pytest
 
 from abnn_mmseg.models import BNLPosterior
-from abnn_mmseg.utils.console import print_table, progress, say_errors
+from abnn_mmseg.utils import console
+from abnn_mmseg.utils.console import (
+    print_table,
+    progress,
+    progress_bar,
+    say_errors,
+)
 
 
 def end_of(error, context=None):
@@ -50,6 +58,27 @@ def test_brackets_of_a_path_are_no_markup(capsys):
     assert row['file'] in output and 'In run[/2]' in output
 
 
-def test_a_progress_bar_takes_any_title(capsys):
+def test_a_table_is_as_wide_as_it_needs(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stdout, 'isatty', lambda: True, raising=False)
+    monkeypatch.setenv('COLUMNS', '40')
+    row = {f'a long name of a column {i}': i for i in range(12)}
+    print_table('A title that is wider than a narrow terminal is.', [row])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == (
+        'A title that is wider than a narrow terminal is.')
+    assert all(name in lines[2] for name in row)
+    # Headers are bold, which takes characters.
+    assert len(lines[1]) == len(lines[3]) == len(lines[4]) < 400
+
+
+def test_a_file_gets_no_progress_bar(capsys):
+    assert list(progress([1, 2], 'maps', 2)) == [1, 2]
+    with progress_bar('maps', 2) as show:
+        show(2)
+    assert capsys.readouterr() == ('', '')
+
+
+def test_a_progress_bar_takes_any_title(capsys, monkeypatch):
+    monkeypatch.setattr(console, '_watched', lambda: True)
     assert list(progress([1, 2], 'maps in run[/1]', 2)) == [1, 2]
     assert 'maps in run[/1]' in capsys.readouterr().err

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-from rich.progress import track
 
 from abnn_mmseg.datasets.muad_sketch import ids
 from abnn_mmseg.datasets.muad_sketch.scene import draw_scene
+from abnn_mmseg.utils.console import progress
 
 # Raise it when a change of the drawing code changes pixels.
 VERSION = 2
@@ -113,8 +113,8 @@ def draw_splits(root, recipe, workers):
     workers = min(workers or os.cpu_count() or 1, max(len(jobs) // 8, 1))
     totals = {split: np.zeros(256, int) for split in SPLITS}
     with one_thread(), processes(workers) as run:
-        for split, pixels in track(run(draw_one, jobs), 'MUAD-sketch',
-                                   total=len(jobs)):
+        for split, pixels in progress(run(draw_one, jobs), 'MUAD-sketch',
+                                      len(jobs)):
             totals[split] += pixels
     return {split: {str(i): int(n) for i, n in enumerate(total) if n}
             for split, total in totals.items()}

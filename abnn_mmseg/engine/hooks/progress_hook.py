@@ -30,6 +30,11 @@ class ProgressHook(Hook):
         """Start the clock."""
         self.start, self.first = time.monotonic(), runner.iter
         self.interval = max(1, min(self.interval, runner.max_iters // 10))
+        goes_on = f'goes on at iteration {self.first}' if self.first else (
+            'starts')
+        runner.logger.info(
+            f'Member {self.done + 1} of {self.count} {goes_on}; log and '
+            f'checkpoints: {runner.work_dir}')
 
     def after_train_iter(self,
                          runner: Runner,

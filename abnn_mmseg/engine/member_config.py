@@ -1,0 +1,47 @@
+"""What the runner of one member gets from the config of all."""
+from typing import Any
+
+from mmengine.config import Config, ConfigDict
+
+# A member is saved so many times while it trains, but not after fewer
+# iterations than this.
+SAVES, FEW = 10, 10
+
+
+def member_loop(cfg: ConfigDict) -> ConfigDict:
+    """The loop of one member, of a ``train_cfg`` that may be for all."""
+    loop = ConfigDict({k: v for k, v in cfg.items() if k != 'members'})
+    if loop.get('type') in (None, 'MemberTrainLoop'):
+        loop.type = ('EpochBasedTrainLoop' if 'max_epochs' in loop else
+                     'IterBasedTrainLoop')
+    return loop
+
+
+def default_hooks(cfg: Config) -> dict[str, Any]:
+    """The config's, with a checkpoint after every tenth of the training.
+
+    The config's own interval is that of the base, whose training is longer,
+    or counts epochs where a member counts iterations.
+
+    Args:
+        cfg (Config): Its ``train_cfg`` is that of one member.
+    """
+    hooks = dict(cfg.get('default_hooks') or {})
+    checkpoint = dict(hooks.get('checkpoint') or dict(type='CheckpointHook'))
+    by_epoch = 'max_epochs' in cfg.train_cfg
+    last = cfg.train_cfg['max_epochs' if by_epoch else 'max_iters']
+    longest = max(1 if by_epoch else FEW, last // SAVES)
+    own = checkpoint.get('interval', longest)
+    if own < 1 or checkpoint.get('by_epoch', True) != by_epoch:
+        own = longest
+    checkpoint.setdefault('max_keep_ckpts', 1)
+    checkpoint.update(by_epoch=by_epoch, interval=min(own, longest))
+    hooks['checkpoint'] = checkpoint
+    return hooks
+
+
+def with_hooks(cfg: Config, *types: str) -> list:
+    """The config's custom hooks, and ours if it does not name them."""
+    hooks = list(cfg.get('custom_hooks', []))
+    named = {hook['type'] for hook in hooks}
+    return hooks + [dict(type=t) for t in types if t not in named]
