@@ -34,11 +34,13 @@ class AtomicRunner(Runner):
             super().__init__(*args, **kwargs)
 
     def build_logger(self, *args, **kwargs) -> MMLogger:
+        """The logger, whose console is silent until the runner is built."""
         logger = super().build_logger(*args, **kwargs)
         self._built.enter_context(only_to_file(logger))
         return logger
 
     def build_optim_wrapper(self, *args, **kwargs) -> Any:
+        """The optimizer wrapper; only errors reach the console."""
         # It warns of every parameter that is frozen, which most are.
         with only_to_file(self.logger, logging.ERROR):
             return super().build_optim_wrapper(*args, **kwargs)
