@@ -37,7 +37,7 @@ def is_vmapped(tensor: Tensor) -> bool:
 
 
 def version_of(tensor: Tensor) -> Optional[int]:
-    """How often a tensor was written to; None if nobody counts."""
+    """Number of changes of a tensor in place; None in inference mode."""
     return None if tensor.is_inference() else tensor._version
 
 
@@ -55,7 +55,7 @@ def with_parameters(module: M, **parameters: Tensor) -> M:
 
 
 def numpy_makers() -> list:
-    """What pickles of arrays and of numpy's scalars call to make them."""
+    """Functions that pickles of numpy arrays and scalars call."""
     core = np._core if hasattr(np, '_core') else np.core
     return [core.multiarray._reconstruct, core.multiarray.scalar]
 
@@ -71,7 +71,7 @@ class KeepsWeights:
     """A mixin for runners of a model that has its weights already."""
 
     def _init_model_weights(self) -> None:
-        """Initializing would throw the weights away."""
+        """Do nothing: initializing would replace the weights."""
 
 
 class PreparesState(nn.Module):
@@ -124,7 +124,7 @@ def find_bases_with(find: Callable[[str], Optional[str]]) -> None:
 
 
 def put_test_loop(runner: Runner, loop: Any) -> None:
-    """Let a runner that was built without one test with this loop."""
+    """Set the test loop of a runner."""
     runner._test_loop = loop
 
 

@@ -35,7 +35,7 @@ from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.console import say_errors
 from abnn_mmseg.utils.files import atomic_write
 
-# The recipe.
+# The defaults of the written config.
 ALPHA = 0.15
 SCOPE: Any = 'all'
 SAMPLES = 4

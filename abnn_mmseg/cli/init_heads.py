@@ -8,7 +8,7 @@ from abnn_mmseg.cli.source import Code
 from abnn_mmseg.models.architectures import MASK_HEADS
 
 LOSS = 'RandomPriorCrossEntropyLoss'
-# What our loss has of mmseg's, and the defaults that need not be written.
+# Options of mmseg's loss that ours has, with their defaults.
 LOSS_OPTIONS = dict(
     use_sigmoid=False, class_weight=None, loss_weight=1.0,
     loss_name='loss_ce')

@@ -56,7 +56,7 @@ def compare(cfg: Config,
             spaced. Defaults to all.
         only (Sequence[str], optional): Names of methods to run. Rows that
             other runs have finished are reported as well.
-        device (str, optional): Defaults to the best there is.
+        device (str, optional): Defaults to a GPU if there is one.
     """
     init_default_scope(cfg.get('default_scope', 'mmseg'))
     # mmseg's metric logs a table of its own for each row.

@@ -1,4 +1,4 @@
-"""Test the variants of a method on a dataset; stop and go on at any image.
+"""Test the variants of a method on a dataset; resumable at any image.
 
 The loop is that of ``abnn test``, :class:`abnn_mmseg.engine.tester.Tester`.
 What a comparison adds sits around it: a wrapped model that answers once for
@@ -30,7 +30,7 @@ from abnn_mmseg.utils.checkpoints import read_checkpoint
 from abnn_mmseg.utils.console import progress_bar
 from abnn_mmseg.utils.files import atomic_path
 
-# A deterministic pass is timed beside every so many images.
+# A deterministic pass is timed after every so many images.
 TIMED = 10
 DISAGREEMENT = ('mutual_information', 'variance')
 # Seconds of work that an interruption may cost.

@@ -16,7 +16,7 @@ from abnn_mmseg.uncertainty import map_name
 
 
 def choose_images(dataset, images: Sequence[int], count: int) -> list[int]:
-    """From each of ``count`` equal parts, the image with most anomaly."""
+    """Choose ``count`` images: of each part the one with most anomalies."""
     if not count:
         return []
     parts = np.array_split(np.asarray(images), min(count, len(images)))
@@ -41,7 +41,7 @@ def anomaly_share(dataset, number: int) -> float:
 
 def write_figure(path: Union[str, Path], dataset, shown: Sequence[int],
                  maps: dict[str, dict], score: str) -> None:
-    """A row an image, a column a method.
+    """Draw the maps, one row per image and one column per method.
 
     Args:
         path (str): PNG to write.

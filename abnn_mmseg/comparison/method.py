@@ -101,7 +101,7 @@ class Method:
             weights=[digest(path, uses) for path in self.checkpoints])
 
     def training(self) -> dict:
-        """Seconds of training, of the base and of what comes on top."""
+        """Seconds of training, of the base and of all other checkpoints."""
         first, *others = self.checkpoints
         base = training_seconds(first)
         if base is None:

@@ -54,7 +54,7 @@ def _is_number(value) -> bool:
 
 
 def lines(rows: Iterable[dict], scores: Sequence[str]) -> list[dict]:
-    """Lines for people: one a row and score, costs on the first."""
+    """Lines of the table, one for each row and score; costs on the first."""
     table = []
     for row in rows:
         cell = _cells(row)
@@ -83,7 +83,7 @@ def lines(rows: Iterable[dict], scores: Sequence[str]) -> list[dict]:
 
 def difference_lines(rows: Iterable[dict],
                      scores: Sequence[str]) -> list[dict]:
-    """Lines for people: differences to the reference, with intervals.
+    """Lines of the table of differences to the reference.
 
     ``~`` marks a difference whose interval contains zero: images alone may
     have made it.

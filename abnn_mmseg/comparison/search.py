@@ -175,7 +175,7 @@ def read_log(path: Path) -> Iterator[dict]:
 
 
 def ranking(trials: Sequence[dict], by: str = 'AUPR') -> list[dict]:
-    """Lines of a table, a trial and score each, the best first.
+    """Lines of a table, one for each trial and score, the best first.
 
     Trials that cost more than half a point of mIoU or a point of ECE against
     the base, which is the first trial, come after all others.

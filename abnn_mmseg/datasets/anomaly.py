@@ -117,7 +117,7 @@ class AnomalySegDataset(BaseSegDataset):
         """No ``label_map``: the protocol alone maps labels."""
 
     def load_data_list(self) -> list[dict]:
-        """List all pairs, or say what is missing."""
+        """List all pairs; raise ValueError for files without partner."""
         pairs = self.find_pairs()
         if pairs.problems:
             shown = '\n  '.join(pairs.problems[:5])
@@ -197,7 +197,7 @@ class AnomalySegDataset(BaseSegDataset):
         return info
 
     def prepare_data(self, idx: int):
-        """Run the pipeline; if that fails on a broken image, say so."""
+        """Run the pipeline; raise OSError for a broken image."""
         try:
             return super().prepare_data(idx)
         except Exception:

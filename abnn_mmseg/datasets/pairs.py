@@ -77,7 +77,7 @@ def files_by_stem(folder: str,
 def _names(folder: str, backend_args: Optional[dict]) -> list[str]:
     """Paths below a folder, without hidden files."""
     if backend_args is None and osp.isdir(folder):
-        # mmengine follows links in circles.
+        # mmengine would follow circular links without end.
         return [osp.relpath(path, folder) for path in files_below(folder)
                 if not path.name.startswith('.')]
     return list(fileio.list_dir_or_file(

@@ -7,7 +7,7 @@ import numpy as np
 
 IGNORE = 255
 IN_DISTRIBUTION, OOD, VOID = 0, 1, 255
-# Marks raw ids a protocol says nothing about; never leaves the loader.
+# Marks raw ids that are not in a protocol; the loader refuses them.
 UNKNOWN = 254
 
 

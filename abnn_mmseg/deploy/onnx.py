@@ -19,7 +19,7 @@ TOLERANCE = 1e-4
 def export_program(model: BayesianSegmentor,
                    size: tuple[int, int] = (128, 256),
                    draws_per_pass: Optional[int] = None) -> ExportedProgram:
-    """``torch.export`` of image in, mean probability and maps out.
+    """Export a program from an image to mean probability and maps.
 
     Args:
         model (BayesianSegmentor): In eval mode, on the CPU.

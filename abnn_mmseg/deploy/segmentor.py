@@ -82,7 +82,7 @@ class DeployedSegmentor(nn.Module):
         return probability.movedim(0, 1)
 
     def prepare(self, image: Tensor) -> Tensor:
-        """What the data preprocessor does to an image."""
+        """Normalize an image as the data preprocessor does."""
         inputs = image.permute(0, 3, 1, 2).float()
         if self.reverse:
             inputs = inputs.flip(1)
@@ -91,7 +91,7 @@ class DeployedSegmentor(nn.Module):
         return (inputs - self.mean) / self.std
 
     def _forward(self, size: Sequence[int], inputs: Tensor) -> Tensor:
-        """Logits of that size."""
+        """Logits of the given size."""
         return self.model._to_logits(self.model.encode_decode(
             inputs, [dict(img_shape=torch.Size(size))]))
 

@@ -72,7 +72,7 @@ def build_segmentor(cfg: Config,
             order, or one full checkpoint. Without member files, those that
             the posterior's ``members`` names are used. Several full ones
             are the networks of an ``EnsemblePosterior``.
-        device (str, optional): Defaults to the best there is.
+        device (str, optional): Defaults to a GPU if there is one.
     """
     init_default_scope(cfg.get('default_scope', 'mmseg'))
     full, members = split_checkpoints(checkpoints)
@@ -114,7 +114,7 @@ def split_checkpoints(checkpoints: Paths) -> tuple[list, list]:
 
 def build_posterior(model: BayesianSegmentor, cfg: dict,
                     members: Sequence = ()) -> Posterior:
-    """Another posterior of a built segmentor, attached to it.
+    """Build another posterior and attach it to a segmentor.
 
     Args:
         model (BayesianSegmentor): Of :func:`build_segmentor`.

@@ -50,7 +50,7 @@ class MemberTrainLoop(BareLoop):
         forget_checkpoints(runner)
 
     def run(self) -> nn.Module:
-        """Train what is missing; return the model."""
+        """Train the missing members; return the model."""
         model: Any = self.runner.model
         cfg = copy.deepcopy(self.runner.cfg)
         cfg.work_dir = self.runner.work_dir

@@ -103,7 +103,7 @@ class Tester:
     Args:
         cfg (Config): Its ``model`` and runtime settings.
         checkpoints (str | Sequence[str]): See :func:`build_segmentor`.
-        device (str, optional): Defaults to the best there is.
+        device (str, optional): Defaults to a GPU if there is one.
     """
 
     def __init__(self, cfg: Config, checkpoints: Paths,
@@ -134,7 +134,7 @@ class Tester:
             experiment_name=f'test_{time.time_ns()}',
             cfg=cfg)
         if device is not None:
-            # The runner has moved it to the best there is.
+            # The runner chooses a device itself.
             self.model.to(device)
 
     def posterior(self, cfg: dict):

@@ -23,13 +23,13 @@ from abnn_mmseg.evaluation.running import RunningMetric, Totals
 from abnn_mmseg.uncertainty import check_scores
 from abnn_mmseg.utils.choices import all_of
 
-# What each protocol takes for positive and for negative pixels.
+# The positive and the negative labels of each protocol.
 PROTOCOLS = dict(
     pooled=((OOD, ), (IN_DISTRIBUTION, )),
     per_image=((OOD, ), (IN_DISTRIBUTION, VOID_COLUMN)),
     muad=((OOD, VOID_COLUMN), (IN_DISTRIBUTION, )))
 MEASURES = ('AUROC', 'AUPR', 'FPR95')
-# Error of AUROC, as a fraction, from which on a warning is given.
+# A larger error of AUROC, as a fraction, gives a warning.
 TOLERANCE = 1e-4
 
 
@@ -126,7 +126,7 @@ class AnomalyMetric(RunningMetric):
 
     def _check(self, protocol: str, score: str,
                values: Optional[list[float]]) -> None:
-        """Warn of values that are NaN or less exact than promised."""
+        """Warn if values are NaN, or AUROC is not exact."""
         if values is None:
             where = 'the set has' if protocol == 'pooled' else 'each image has'
             self.warn(f'{where} only one kind of pixels, OOD or '

@@ -114,8 +114,8 @@ class CalibrationMetric(RunningMetric):
         losses = torch.stack([nll, brier]).double().where(known, 0).sum(1)
         bins = self._bin(prob_true) + self.num_bins * true
         bins = bins.where(known, self.num_bins * len(prob))
-        # Pixels without a class weigh nothing: cheaper than picking the
-        # others out of a [C, pixels] tensor.
+        # Pixels without a class get weight 0, which is cheaper than selecting
+        # the others.
         classes = self._bin_classes(prob.mul_(known), bins)
         return confidence, right, losses, binned, classes
 

@@ -109,7 +109,7 @@ class DetectionCurve:
     def threshold(self,
                   tpr: Optional[float] = None,
                   fpr: Optional[float] = None) -> float:
-        """The score to alarm at: ``score >= threshold``.
+        """The threshold with a given rate; found is ``score >= threshold``.
 
         Args:
             tpr (float, optional): Highest threshold that finds this share of
@@ -204,7 +204,7 @@ class RiskCoverage:
         return float(total.sum() / self.num_pixels)
 
     def risk(self, coverage: float) -> float:
-        """Error rate of the surest share of pixels, at least one pixel."""
+        """Error rate of the share of pixels with the lowest scores."""
         pixels = max(np.ceil(coverage * self.num_pixels), 1)
         return float(np.interp(pixels, self.covered, self.errors) / pixels)
 

@@ -82,7 +82,7 @@ def class_labels(sample: dict) -> Tensor:
 
 
 def path_of(sample: dict) -> str:
-    """How messages call a sample."""
+    """The name of a sample in messages."""
     return str(sample.get('img_path', 'an image without img_path'))
 
 

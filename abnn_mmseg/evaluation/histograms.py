@@ -95,8 +95,8 @@ class ScoreHistogram:
         starts, level = _find_bins(
             _levels(low), max(self.level, other.level), max_bins)
         last = torch.cat([starts[1:], starts.new_tensor([len(low)])]) - 1
-        # Bins lie one after the other, so what runs over all of them tells
-        # about each: the largest key so far, and the pixels so far.
+        # Bins ascend and do not overlap, so maxima and sums that run over
+        # all of them give the largest key and the pixels of each.
         high = torch.cat([self.high, other.high])[order].cummax(0).values
         counts = torch.cat([self.counts, other.counts])
         until = counts.index_select(0, order).cumsum(0).index_select(0, last)
@@ -122,7 +122,7 @@ def keys_of(scores: Tensor) -> Tensor:
 
     Equal scores have equal keys, larger ones larger keys.
     """
-    # In ascending order all of a kind are neighbours: no masks needed.
+    # Scores ascend, so negative and positive ones are two ranges.
     negative = int(torch.searchsorted(scores, 0.))
     keys = torch.cat([
         _keys_of_sizes(scores[:negative].neg().flip(0)).neg_().flip(0),
@@ -198,7 +198,7 @@ def indices_of(mask: Tensor) -> Tensor:
 
 
 def _argsort(keys: Tensor) -> Tensor:
-    # Stable is a merge sort: linear for the two sorted halves it gets.
+    # A stable sort is a merge sort, linear for two sorted halves.
     if keys.device.type == 'cpu':
         return torch.from_numpy(np.argsort(keys.numpy(), kind='stable'))
     return keys.argsort()

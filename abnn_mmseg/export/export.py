@@ -115,7 +115,7 @@ def export_maps(inferencer: ABNNInferencer,
 
 def find_items(inferencer: ABNNInferencer,
                source: Union[str, Path]) -> tuple[int, Iterator[Item]]:
-    """How many images a source has, and an iterator over them."""
+    """The number of images of a source, and an iterator over them."""
     if source in SPLITS and not Path(source).exists():
         return _dataset_items(inferencer, str(source))
     frames = Frames(source)

@@ -1,4 +1,4 @@
-"""Every output format by the name a user types."""
+"""All output formats by name."""
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Union

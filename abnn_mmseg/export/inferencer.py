@@ -38,7 +38,7 @@ class ABNNInferencer:
         checkpoint (str, optional): The base, or a full checkpoint. Defaults
             to the config's ``load_from``.
         members (str | Sequence[str], optional): Member files.
-        device (str, optional): Defaults to the best there is.
+        device (str, optional): Defaults to a GPU if there is one.
         scores (Sequence[str], optional): Overrides the config's scores.
     """
 
@@ -68,7 +68,7 @@ class ABNNInferencer:
 
     @property
     def scores(self) -> Sequence[str]:
-        """Names of the maps that come out."""
+        """Names of the maps of a result."""
         return self.model.scores
 
     @property

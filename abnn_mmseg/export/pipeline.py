@@ -50,7 +50,7 @@ class Pipeline:
         self._on_arrays = _on_arrays(self._unlabelled)
 
     def load(self, frame: Frame) -> Loaded:
-        """An image that is a file or an array."""
+        """Load an image from a file or an array."""
         image = frame.image
         if isinstance(image, np.ndarray):
             return self.load_array(frame.name, image)
@@ -61,7 +61,7 @@ class Pipeline:
         return self._run(self._unlabelled, frame.name, info)
 
     def load_array(self, name: str, image: np.ndarray) -> Loaded:
-        """Pixels ``[H, W, C]``, in the order of the loader's: BGR."""
+        """Load pixels ``[H, W, C]``, colours in BGR order."""
         self.check_channels(name, image.shape, image.dtype)
         if image.dtype != np.uint8:
             # OpenCV and some torch versions do not know uint16 and others.
@@ -69,7 +69,7 @@ class Pipeline:
         return self._run(self._on_arrays, name, dict(img=image))
 
     def load_labelled(self, name: str, info: dict) -> Loaded:
-        """An image of a dataset, with its ground truth."""
+        """Load an image of a dataset, with its ground truth."""
         return self._run(self._labelled, name, info)
 
     def check_channels(self, name: str, shape: Sequence[int], dtype) -> None:
@@ -140,7 +140,7 @@ def _stretch(image: np.ndarray) -> np.ndarray:
 
 
 def open_npy(path: Path) -> np.ndarray:
-    """The array of a ``.npy``, mapped and not read."""
+    """Map the array of a ``.npy`` into memory."""
     try:
         return np.load(path, mmap_mode='r')
     except (ValueError, EOFError) as error:
@@ -148,7 +148,7 @@ def open_npy(path: Path) -> np.ndarray:
 
 
 def channels_of(model: nn.Module) -> int:
-    """How many channels the images of a segmentor have."""
+    """Number of channels of the images of a segmentor."""
     mean = getattr(model.data_preprocessor, 'mean', None)
     # One mean may stand for all channels.
     if mean is not None and len(mean) > 1:

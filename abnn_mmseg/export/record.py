@@ -103,7 +103,7 @@ class Record:
         barrier()
 
     def is_done(self, name: str, files: Sequence[Path]) -> bool:
-        """Whether all formats of an image were made of these files.
+        """Whether all formats of an image were written from these files.
 
         Call it before an image is loaded: the files are stamped here, so an
         image that changes later is not taken for done.

@@ -115,7 +115,7 @@ class RandomPriorCrossEntropyLoss(PreparesState):
                 num_classes, self.rule, self.weight, self.seed)
 
     def draw(self, seed: int) -> None:
-        """Start another member: a new eta, in place."""
+        """Draw the eta of another member, in place."""
         self.seed = seed
         if self.eta is not None:
             self.eta.copy_(
@@ -128,8 +128,11 @@ class RandomPriorCrossEntropyLoss(PreparesState):
                 ignore_index: int = 255,
                 reduction_override: Optional[str] = None,
                 **kwargs) -> Tensor:
-        """Args as mmseg's losses; ``weight`` is a pixel sampler's, which
-        asks for the loss of each pixel with ``reduction_override='none'``."""
+        """Compute the loss; arguments are those of mmseg's losses.
+
+        A pixel sampler passes ``weight``, and asks for the loss of each pixel
+        by ``reduction_override='none'``.
+        """
         loss = self._of_each_pixel(logits, label, ignore_index)
         if weight is not None:
             loss = loss * weight

@@ -1,4 +1,4 @@
-"""Where noise lives: names of layers selected by a scope."""
+"""Select the layers that have noise, by their names."""
 import fnmatch
 import re
 from collections.abc import Iterable, Sequence

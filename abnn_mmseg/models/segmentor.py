@@ -1,4 +1,4 @@
-"""Segmentors whose predictions carry per-pixel uncertainty."""
+"""Segmentors that predict per-pixel uncertainty."""
 from collections.abc import Sequence
 from functools import partial
 from typing import Callable, NamedTuple, Optional, Union
@@ -44,7 +44,7 @@ from abnn_mmseg.utils.choices import one_of
 
 PREDICTIONS = ('posterior_mean', 'centre', 'base')
 FINETUNED = ('scope', 'all')
-# A mask score that is closer to zero has no logarithm of its own.
+# Smaller mask scores are raised to this before the logarithm.
 CERTAIN = 1e-6
 
 
@@ -135,7 +135,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
         self.after_load(self.__dict__.pop('_carried', []))
 
     def _check_settings(self) -> None:
-        """Also called before a prediction: settings may have changed."""
+        """Check the settings; before a prediction too, as they may change."""
         self.scores = check_scores(self.scores)
         one_of('prediction', self.prediction, PREDICTIONS)
         check_temperature(self.temperature)

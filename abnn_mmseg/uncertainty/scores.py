@@ -57,7 +57,7 @@ def variance(statistics: StreamingStatistics) -> Tensor:
 
 
 def _none_if_single(statistics: StreamingStatistics, map_: Tensor) -> Tensor:
-    # One network disagrees with nobody; rounding must not say otherwise.
+    # A single network has no disagreement, only rounding errors.
     return torch.zeros_like(map_) if statistics.count == 1 else map_
 
 

@@ -92,7 +92,7 @@ def read_checkpoint(path: Union[str, Path], mmap: bool = False) -> dict:
     key = (path.resolve(), stat.st_ino, stat.st_size, stat.st_mtime_ns)
     if (*key, False) not in known and (*key, mmap) not in known:
         known[(*key, mmap)] = _read(path, mmap)
-    # What is in memory serves those who would have mapped it, too.
+    # Content that was read completely is used instead of a mapping.
     return dict(known.get((*key, False)) or known[(*key, mmap)])
 
 

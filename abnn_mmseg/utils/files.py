@@ -9,7 +9,7 @@ from typing import Union
 from uuid import uuid4
 from zlib import crc32
 
-# Bytes that a file system gives a name.
+# Longest name of a file, in bytes.
 LONGEST = 255
 # Short, and without the dashes that a host's name may have.
 HOST = f'{crc32(socket.gethostname().encode()):08x}'
@@ -135,7 +135,7 @@ def _explained(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno is not None and error.strerror is None:
-            # Explained already, for one of several files.
+            # An inner call has explained it.
             raise
         reason = error.strerror or str(error)
         explained = type(error)(

@@ -76,7 +76,7 @@ def check_trainable(model: BayesianSegmentor) -> None:
 
 
 def describe(model: BayesianSegmentor) -> str:
-    """Such as "70 BNL layers, 76,480 of 43.6 M parameters train"."""
+    """Text such as "70 BNL layers, 76,480 of 43.6 M parameters train"."""
     parameters = list(model.parameters())
     total = sum(p.numel() for p in parameters)
     trained = sum(p.numel() for p in parameters if p.requires_grad)

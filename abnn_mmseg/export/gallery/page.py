@@ -102,7 +102,7 @@ def _maps(items, settings):
                  if score_of(other) == score_of(score)]
         stats = [item['maps'][other] for item in items for other in alike]
         low = min((row['min'] for row in stats), default=0.0)
-        # Most scores start at zero, whatever the smallest pixel says.
+        # Most scores start at zero, even if no pixel is zero.
         low = 0.0 if natural_range(score, 2) else low
         top = max((row['max'] for row in stats), default=1.0)
         # Brightest where one pixel of a hundred is: what is rarely high,

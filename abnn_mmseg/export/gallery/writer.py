@@ -28,7 +28,7 @@ STEPS = 4095
 
 
 class GalleryWriter(Writer):
-    """A folder with ``index.html`` to look at results.
+    """Writes a folder with an ``index.html`` to look at results.
 
     An image has ``images/<name>.jpg``, ``thumbs/*/<name>``, and its numbers
     in ``data/<name>.js``: a page opened from disk may load a script, but

@@ -39,7 +39,7 @@ def _narrow(ids):
 
 
 class NpyWriter(MapWriter):
-    """A NumPy array a map."""
+    """Writes each map as a NumPy array."""
 
     format, suffix = 'npy', '.npy'
 
@@ -51,7 +51,7 @@ class NpyWriter(MapWriter):
 
 
 class NpzWriter(Writer):
-    """One archive an image: its maps by name and ``prediction``.
+    """Writes an archive per image: its maps by name and ``prediction``.
 
     ``probability`` is in it when the result has it. Not compressed: floats
     hardly shrink and the time would show.
@@ -75,7 +75,7 @@ class NpzWriter(Writer):
 
 
 class Png16Writer(MapWriter):
-    """A 16-bit grey PNG a map, and a JSON that says how to decode it.
+    """Writes each map as 16-bit grey PNG, and a JSON to decode it.
 
     The scale is the range the score can take, so pixels of different images
     compare, or the range of the image where that is unknown or left.
@@ -102,7 +102,7 @@ class Png16Writer(MapWriter):
                 score=score, min=low, max=high,
                 decode='value = min + (max - min) * pixel / 65535')
             path = self.path(result.name, score)
-            # The picture last: without its scale it means nothing.
+            # The picture last, because it cannot be read without its scale.
             atomic_write(self._scale_path(path), json.dumps(scale, indent=2))
             atomic_write(path, encode_picture('.png', levels))
 
@@ -118,7 +118,7 @@ class Png16Writer(MapWriter):
 
 
 class TiffWriter(MapWriter):
-    """A 32-bit float TIFF a map."""
+    """Writes each map as a 32-bit float TIFF."""
 
     format, suffix = 'tiff', '.tiff'
 
@@ -128,7 +128,7 @@ class TiffWriter(MapWriter):
 
 
 class Hdf5Writer(Writer):
-    """The layout the SegmentMeIfYouCan benchmark evaluates.
+    """Writes the layout that the SegmentMeIfYouCan benchmark evaluates.
 
     ``anomaly_p/<method>/<dataset>/<frame>.hdf5`` with one float16 dataset
     ``value``, gzip level 9, as ``Evaluation.save_output`` of

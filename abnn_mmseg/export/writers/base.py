@@ -55,7 +55,7 @@ class Writer:
 
 
 class MapWriter(Writer):
-    """One file a map: ``<folder>/<format>/<map>/<name><suffix>``."""
+    """One file per map: ``<folder>/<format>/<map>/<name><suffix>``."""
 
     format: str
     suffix: str

@@ -17,7 +17,7 @@ from abnn_mmseg.utils.colours import (
 
 
 class HeatmapWriter(MapWriter):
-    """A map in colours on a scale that is fixed across the set."""
+    """Writes each map in colours, on one scale for the whole set."""
 
     format, suffix = 'heatmap', '.png'
 
@@ -36,7 +36,7 @@ class HeatmapWriter(MapWriter):
 
 
 class OverlayWriter(HeatmapWriter):
-    """The heat map over the image in grey, so that colour means the map."""
+    """Writes the heat map over the image in grey."""
 
     format = 'overlay'
 
@@ -52,7 +52,7 @@ class OverlayWriter(HeatmapWriter):
 
 
 class MaskWriter(MapWriter):
-    """A black and white PNG a map: white where it reaches its threshold."""
+    """Writes a PNG per map: white from the threshold on, else black."""
 
     format, suffix = 'mask', '.png'
 
@@ -67,7 +67,7 @@ class MaskWriter(MapWriter):
 
 
 class PredictionWriter(Writer):
-    """An indexed PNG: pixels are class ids, shown in the palette."""
+    """Writes an indexed PNG of the class ids, with the palette."""
 
     def paths(self, name):
         """The picture of one image."""

@@ -1,4 +1,4 @@
-"""The settings all writers share, checked once."""
+"""The settings of all writers."""
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

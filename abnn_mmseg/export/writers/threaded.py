@@ -30,7 +30,7 @@ class ThreadedWriter:
         self._error: Optional[Exception] = None
 
     def complete(self, name: str) -> bool:
-        """Whether no writer has anything left to do for an image."""
+        """Whether all writers have written an image."""
         return all(writer.complete(name) for writer in self.writers)
 
     def write(self, result: MapResult) -> None:

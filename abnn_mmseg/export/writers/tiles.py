@@ -38,7 +38,7 @@ class NpyTiles(NpyWriter):
 
 
 class TileFile:
-    """An array in a file that takes its regions in any order.
+    """An array in a file, written region by region in any order.
 
     Its space is reserved first, so that a full disk is an error before
     anything is computed. Regions go through ordinary writes: in a mapped

@@ -185,7 +185,7 @@ class BNLPosterior(ForkingPosterior):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the only network is the model as it stands."""
+        """Whether the only network is the unchanged model."""
         return (not self.members and self.draws_per_member == 1
                 and len(self.views) == 1 and self.precision == 'float32')
 

@@ -58,7 +58,7 @@ class Networks:
         return self.plain
 
     def plain(self, images: Tensor) -> Tensor:
-        """Logits ``[1, B, C, H, W]`` of the model as it stands."""
+        """Logits ``[1, B, C, H, W]`` of the unchanged model."""
         return self.forward(images)[None]
 
 
@@ -89,10 +89,10 @@ class Posterior:
     takes_members = False
     # Whether there is anything to fine-tune.
     trains = False
-    # Level of the noise, and where it lives, as the config says it.
+    # Level of the noise and the layers that have it, as in the config.
     alpha: Optional[float] = None
     scope: Union[None, str, Sequence[str]] = None
-    # Noise of a training pass, see BayesianNorm; None is none.
+    # Kind of the noise of a training pass; None for no noise.
     noise: Optional[str] = None
     # Member files that the config names.
     member_files: Optional[Sequence[str]] = None
@@ -147,7 +147,7 @@ class Posterior:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the only network is the model as it stands."""
+        """Whether the only network is the unchanged model."""
         return False
 
     @property

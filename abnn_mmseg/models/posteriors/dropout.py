@@ -1,4 +1,4 @@
-"""MC dropout: networks that lack some of their channels."""
+"""MC dropout: networks with some of their channels set to zero."""
 from functools import partial
 from typing import TYPE_CHECKING, Optional
 
@@ -130,7 +130,7 @@ class DropoutPosterior(ForkingPosterior):
             self._forks, self.sites.values())
 
     def _forks(self, number: Tensor, vmapped: bool) -> dict:
-        """Handlers that make the model one of the networks."""
+        """Handlers that run the model as one of the networks."""
         return {site: partial(self._drop, name, number)
                 for name, site in self.sites.items()}
 
@@ -154,7 +154,7 @@ class DropoutPosterior(ForkingPosterior):
         if key not in self._masks:
             site = list(self.sites).index(name)
             kept = 1 - self.rates[name]
-            # Not torch's generator: vmap, which is at work, forbids it.
+            # numpy's generator, because torch.vmap forbids torch's.
             noise = np.random.default_rng([self.seed, site]).random(
                 (self.samples, channels), np.float32)
             self._masks[key] = torch.from_numpy(

@@ -11,7 +11,7 @@ MAX_BYTES = 2 * 1024**3
 
 
 class SharedTrunk:
-    """Remembers the outputs of modules that only saw unforked input.
+    """Keeps the outputs of modules before the first noisy layer.
 
     Candidates are the largest modules that hold no forking layer. While the
     first pass runs under ``vmap``, a candidate whose arguments carry no
