@@ -34,6 +34,7 @@ def model_fingerprint(inferencer: ABNNInferencer) -> str:
     posterior = {
         name: value for name, value in vars(model.posterior).items()
         if not name.startswith('_') and name not in UNSEEN_OF_POSTERIOR}
+    posterior['views'] = [str(view) for view in model.posterior.views]
     sha = hashlib.sha256()
     for part in (
             _seen(bayesian_model_cfg(inferencer.cfg)),

@@ -158,5 +158,8 @@ def test_the_fingerprint_is_that_of_weights_and_settings(sketch, base,
     second = model_fingerprint(inferencer)
     inferencer.model.backbone.conv1.weight.data[0] += 1
     third = model_fingerprint(inferencer)
+    posterior.views = dict(flips='horizontal')
+    fourth = model_fingerprint(inferencer)
     posterior.set_members([{'backbone.bn1.bias': torch.ones(8)}])
-    assert len({first, second, third, model_fingerprint(inferencer)}) == 4
+    assert len({first, second, third, fourth,
+                model_fingerprint(inferencer)}) == 5
