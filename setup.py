@@ -10,6 +10,8 @@ version = next(
     line.split("'")[1]
     for line in (here / 'abnn_mmseg/__init__.py').read_text().splitlines()
     if line.startswith('__version__'))
+SERVE = ['fastapi>=0.100', 'python-multipart>=0.0.6', 'uvicorn>=0.20']
+DASK = ['dask>=2023.1', 'distributed>=2023.1']
 ONNX = ['onnx>=1.17', 'onnxruntime>=1.20', 'onnxscript>=0.5']
 
 
@@ -83,6 +85,10 @@ setup(
         plots=['matplotlib>=3.6'],  # curves of `abnn test`
         hdf5=['h5py>=3.8'],  # SegmentMeIfYouCan submissions
         onnx=ONNX,  # `abnn onnx`
+        serve=SERVE,  # examples/serve.py
+        rasters=['rasterio>=1.3'],  # GeoTIFF
+        volumes=['nibabel>=5'],  # NIfTI
+        dask=DASK,  # examples/dask_map.py
         dev=[
             'pytest>=7',
             'pytest-cov>=5',
@@ -95,5 +101,10 @@ setup(
             'matplotlib>=3.6',
             'h5py>=3.8',
             'tensorboard>=2.10',  # a backend of the visualizer's tests
+            'rasterio>=1.3',
+            'nibabel>=5',
+            *SERVE,
+            'httpx>=0.24',  # the client of the server's test
+            *DASK,
             *ONNX,
         ]))

@@ -9,7 +9,7 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 PACKAGE = DOCS.parent / 'abnn_mmseg'
 # From the highest layer to the lowest.
-LAYERS = ('cli', 'comparison', 'deploy', 'export', 'engine', 'members',
+LAYERS = ('cli', 'comparison', 'export', 'deploy', 'engine', 'members',
           'evaluation', 'datasets', 'models', 'uncertainty', 'utils',
           'compat')
 # Each step is a layer and a file with a function of it.

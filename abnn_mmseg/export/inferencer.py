@@ -1,4 +1,5 @@
 """An object that predicts images with uncertainty."""
+import copy
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -12,7 +13,9 @@ from mmengine.config import Config, ConfigDict
 from mmengine.dataset import pseudo_collate
 from mmengine.device import get_device
 from mmseg.registry import DATASETS
+from torch import nn
 
+from abnn_mmseg.deploy.onnx import export_program
 from abnn_mmseg.engine.loading import Paths, build_segmentor
 from abnn_mmseg.engine.test_sets import part_of
 from abnn_mmseg.evaluation.fields import class_logits
@@ -27,6 +30,10 @@ from abnn_mmseg.utils.threads import run_ahead
 
 class ABNNInferencer:
     """Predictions and named maps for images, folders, globs and videos.
+
+    Images are paths, arrays ``[H, W, C]`` as OpenCV reads them, tensors
+    ``[C, H, W]`` as torchvision does, or PIL's. Results are NumPy arrays;
+    :meth:`MapResult.tensors` gives them as tensors.
 
     The same image and the same seed give the same maps, whatever else is in
     the batch. Calls keep nothing on the object, so threads may share it; it
@@ -75,6 +82,20 @@ class ABNNInferencer:
     def thresholds(self) -> dict[str, float]:
         """Thresholds that were chosen for the members, by score."""
         return self.model.posterior.thresholds
+
+    @property
+    def module(self) -> nn.Module:
+        """The model and all its networks as the graph of ``torch.export``:
+        from uint8 ``[1, H, W, 3]``, BGR, to the mean probability and the
+        maps, see :class:`DeployedSegmentor`.
+
+        It compiles whole, can be traced, and takes images of any size. Made
+        anew each time, which takes a while, of the posterior as it is then.
+        """
+        model = self.model
+        if torch.device(self.device).type != 'cpu':
+            model = copy.deepcopy(model).cpu()
+        return export_program(model).module().to(self.device)
 
     def __call__(self,
                  inputs: Union[Input, Sequence[Input]],

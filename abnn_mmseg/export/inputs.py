@@ -8,33 +8,41 @@ from typing import Any, NamedTuple, Optional, Union
 import cv2
 import numpy as np
 
+from abnn_mmseg.export.pixels import (
+    Pixels,
+    is_pixels,
+    split_batches,
+    to_array,
+)
 from abnn_mmseg.utils.files import files_below
 
 IMAGES = {'.png', '.jpg', '.jpeg', '.webp', '.bmp', '.tif', '.tiff'}
 VIDEOS = {'.mp4', '.avi', '.mov', '.mkv', '.webm'}
-Input = Union[str, Path, np.ndarray]
+Input = Union[str, Path, Pixels]
 
 
 class Frame(NamedTuple):
     """An image's name (a path without suffix) and its file or pixels."""
     name: str
-    image: Union[Path, np.ndarray]
+    image: Union[Path, Pixels]
 
 
 class Frames:
-    """A file, folder, glob, video, array, or list of those, one by one.
+    """A file, folder, glob, video, array, tensor or PIL image, one by one.
+
+    A list has any of those but videos.
 
     Names keep the files' stems and, in a folder, its sub-folders. Two files
     that would share a name are refused.
     """
 
     def __init__(self, inputs: Union[Input, Sequence[Input]]) -> None:
-        self.inputs: list[Any] = (
+        self.inputs: list[Any] = split_batches(
             list(inputs) if isinstance(inputs, (list, tuple)) else [inputs])
         self.files: list[Frame] = []
         self.video: Optional[Path] = None
         for number, item in enumerate(self.inputs):
-            if isinstance(item, np.ndarray):
+            if is_pixels(item):
                 self.files.append(
                     Frame(f'image_{number:06d}', _check_array(item)))
             else:
@@ -112,8 +120,8 @@ def _images_below(folder: Path, root: Path) -> list[Frame]:
 
 def read_bgr(frame: Frame) -> np.ndarray:
     """The pixels, 8-bit BGR; raise ValueError if they cannot be decoded."""
-    if isinstance(frame.image, np.ndarray):
-        return frame.image
+    if not isinstance(frame.image, (str, Path)):
+        return to_array(frame.image, 3)
     data = np.fromfile(frame.image, np.uint8)
     image = None
     # OpenCV throws for some files, such as those that claim to be enormous.
@@ -126,8 +134,10 @@ def read_bgr(frame: Frame) -> np.ndarray:
     return image
 
 
-def _check_array(image: np.ndarray) -> np.ndarray:
-    if image.ndim != 3 or image.dtype.kind not in 'uif' or not image.size:
+def _check_array(image: Pixels) -> Pixels:
+    if isinstance(image, np.ndarray) and (
+            image.ndim != 3 or image.dtype.kind not in 'uif'
+            or not image.size):
         raise ValueError(
             f'the array is {image.dtype} {list(image.shape)}; give [H, W, C], '
             'such as uint8 [H, W, 3] in BGR order, as cv2.imread returns it.')

@@ -10,6 +10,7 @@ from mmseg.datasets.transforms import LoadImageFromNDArray
 from torch import nn
 
 from abnn_mmseg.export.inputs import Frame
+from abnn_mmseg.export.pixels import to_array
 
 # Pixels that a percentile is computed from.
 MANY = 2**20
@@ -50,10 +51,11 @@ class Pipeline:
         self._on_arrays = _on_arrays(self._unlabelled)
 
     def load(self, frame: Frame) -> Loaded:
-        """Load an image from a file or an array."""
+        """Load an image from a file, or from pixels of any library."""
         image = frame.image
-        if isinstance(image, np.ndarray):
-            return self.load_array(frame.name, image)
+        if not isinstance(image, (str, Path)):
+            return self.load_array(
+                frame.name, to_array(image, self.channels))
         if Path(image).suffix == '.npy':
             return self.load_array(frame.name, np.array(open_npy(image)))
         info = dict(img_path=str(image), seg_fields=[],

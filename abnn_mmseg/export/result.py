@@ -1,9 +1,18 @@
 """The result of one image as plain arrays, for every posterior."""
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Optional
+from typing import NamedTuple, Optional
 
 import numpy as np
+import torch
+from torch import Tensor
+
+
+class MapTensors(NamedTuple):
+    """What a :class:`MapResult` holds of the model, for torch."""
+    prediction: Tensor
+    maps: dict[str, Tensor]
+    probability: Optional[Tensor]
 
 
 @dataclass
@@ -64,6 +73,15 @@ class MapResult:
                 f'{sorted(self.maps)}. Ask the model for it by its name in '
                 "`scores`.")
         return self.maps[score]
+
+    def tensors(self) -> 'MapTensors':
+        """Prediction, maps and probability as tensors in the same memory."""
+        return MapTensors(
+            torch.from_numpy(self.prediction),
+            {name: torch.from_numpy(values)
+             for name, values in self.maps.items()},
+            None if self.probability is None else torch.from_numpy(
+                self.probability))
 
     def mask(self, score: str) -> np.ndarray:
         """Where the map reaches its threshold: anomalies, bool [H, W]."""

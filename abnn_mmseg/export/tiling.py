@@ -82,7 +82,7 @@ class TiledInferencer(ABNNInferencer):
 
     def load(self, frame: Frame) -> Loaded:
         """Load an image without resizing; a ``.npy`` is only opened."""
-        if isinstance(frame.image, np.ndarray) or (
+        if not isinstance(frame.image, (str, Path)) or (
                 Path(frame.image).suffix != '.npy'):
             return super().load(frame)
         pixels = _Mapped(frame, self.pipeline)

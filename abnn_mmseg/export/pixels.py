@@ -1,0 +1,64 @@
+"""Images in memory, of any library, as arrays in the loader's order."""
+from typing import Any, Union
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from torch import Tensor
+
+Pixels = Union[np.ndarray, Tensor, Image.Image]
+# Modes of PIL that are one number a pixel, and no shade of grey in 8 bits.
+NUMBERS = {'I', 'F', 'I;16', 'I;16B', 'I;16L'}
+
+
+def is_pixels(item: Any) -> bool:
+    """Whether something is an image, and not the name of one."""
+    return isinstance(item, (np.ndarray, Tensor, Image.Image))
+
+
+def to_array(image: Pixels, channels: int) -> np.ndarray:
+    """``[H, W, C]`` as OpenCV reads it: BGR if there are three channels.
+
+    Args:
+        image: An array, which stays as it is; a tensor ``[C, H, W]``, RGB as
+            torchvision reads it; or a PIL image of any mode, which is turned
+            as its EXIF data says.
+        channels (int): What the model takes, for images of PIL.
+    """
+    if isinstance(image, np.ndarray):
+        return image
+    if isinstance(image, Tensor):
+        return _of_tensor(image)
+    return _of_pil(image, channels)
+
+
+def split_batches(items: list) -> list:
+    """A tensor ``[B, C, H, W]`` stands for B images."""
+    return [image for item in items for image in (
+        item if isinstance(item, Tensor) and item.dim() == 4 else [item])]
+
+
+def _of_tensor(image: Tensor) -> np.ndarray:
+    if image.dim() != 3 or not image.numel():
+        raise ValueError(
+            f'the tensor is {list(image.shape)}; give [C, H, W] or '
+            '[B, C, H, W], such as uint8 RGB as torchvision reads it.')
+    if len(image) == 3 and image.is_floating_point() and image.max() <= 1:
+        raise ValueError(
+            'the tensor has values up to '
+            f'{float(image.max()):.3g}, but models take 0 to 255; give '
+            'uint8, or multiply it by 255.')
+    if image.dtype == torch.bfloat16:
+        image = image.float()
+    pixels = image.detach().cpu().numpy().transpose(1, 2, 0)
+    return np.ascontiguousarray(
+        pixels[..., ::-1] if len(image) == 3 else pixels)
+
+
+def _of_pil(image: Image.Image, channels: int) -> np.ndarray:
+    image = ImageOps.exif_transpose(image)
+    if image.mode in NUMBERS:
+        return np.array(image)[..., None]
+    if channels == 1:
+        return np.array(image.convert('L'))[..., None]
+    return np.ascontiguousarray(np.array(image.convert('RGB'))[..., ::-1])
