@@ -24,6 +24,7 @@ from sketches import abnn_config, config
 from small_zoo import narrow
 from toys import CLASSES, build, toy_config
 
+from abnn_mmseg.cli.main import command_parser
 from abnn_mmseg.comparison.compare import choose_methods
 from abnn_mmseg.deploy.onnx import export_program, save_onnx
 from abnn_mmseg.engine.loading import forget_pretrained
@@ -244,7 +245,7 @@ def commands(page):
     found = fenced.splitlines() + re.findall(r'^    (\S.*)', text, re.M)
     found += re.findall(
         r'`(python tools/[^`.]+(?:\.py[^`]*)?|make [^`]+)`', text)
-    starts = ('python ', 'torchrun ', 'srun ', 'make ', 'bash ', 'pip ',
+    starts = ('abnn ', 'python ', 'torchrun ', 'srun ', 'make ', 'bash ', 'pip ',
               'tools/')
     return [line.strip() for line in found if line.strip().startswith(starts)]
 
@@ -274,6 +275,8 @@ def test_commands_parse(lines, monkeypatch, capsys):
             check_make(words[1:])
         elif words[0] == 'pip':
             check_extras(line)
+        elif words[0] == 'abnn':
+            check_abnn(words[1], words[2:], line, capsys)
         elif scripts[0].endswith('.sh'):
             assert (ROOT / scripts[0]).is_file(), line
         else:
@@ -291,6 +294,16 @@ def test_commands_parse(lines, monkeypatch, capsys):
                 continue
             except SystemExit:
                 pytest.fail(f'{line}\n{capsys.readouterr().err}')
+
+
+def check_abnn(name, arguments, line, capsys):
+    parser = command_parser(name)
+    try:
+        parser.parse_args(arguments)
+    except Parsed:
+        return
+    except SystemExit:
+        pytest.fail(f'{line}\n{capsys.readouterr().err}')
 
 
 def check_make(words):
