@@ -19,15 +19,17 @@ OPENMMLAB := .venv-openmmlab
 # More arguments of pytest, such as ARGS='-k windows'.
 ARGS ?=
 
-.PHONY: demo camvid test test-openmmlab lint venv clean
+
+.PHONY: demo camvid docs test test-openmmlab lint venv clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo 'make demo   draw a dataset, train, adapt, test, export: a page of maps'
+	@echo 'make demo   draw a dataset, make a network Bayesian, test: a page of maps'
 	@echo 'make camvid CAMVID=path   compare methods on your copy of CamVid'
 	@echo 'make test   run the tests'
 	@echo 'make test-openmmlab   run them on the original mmseg and mmengine'
 	@echo 'make lint   check the style and the types'
+	@echo 'make docs   build the site of the docs, to read from disk'
 	@echo 'make venv   only set up the environment'
 
 demo: venv
@@ -78,6 +80,12 @@ lint: $(INSTALLED)-dev
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
 
+# site/index.html opens from disk.
+docs: $(INSTALLED)
+	$(PIP) -e '.[docs]'
+	$(PYTHON) docs/make_troubleshooting.py
+	$(PYTHON) -m mkdocs build --quiet
+
 venv: $(INSTALLED)
 
 # An environment of ours gets the tested versions; somebody else's keeps what
@@ -117,4 +125,4 @@ $(OPENMMLAB)/.abnn-mmseg-installed: setup.py constraints.txt
 	@touch $@
 
 clean:
-	rm -rf .venv $(OPENMMLAB) work_dirs data/muad_sketch
+	rm -rf .venv $(OPENMMLAB) work_dirs data/muad_sketch site

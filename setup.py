@@ -55,7 +55,9 @@ setup(
     ],
     python_requires='>=3.9',
     packages=find_packages(include=['abnn_mmseg', 'abnn_mmseg.*']),
-    package_data={'abnn_mmseg': ['py.typed', 'export/gallery/web/*']},
+    package_data={'abnn_mmseg': [
+        'py.typed', 'export/gallery/web/*',
+        'datasets/muad_sketch/base.pth']},
     cmdclass=dict(build_py=BuildWithConfigs),
     entry_points=dict(console_scripts=['abnn = abnn_mmseg.cli.main:main']),
     zip_safe=False,
@@ -89,6 +91,7 @@ setup(
         rasters=['rasterio>=1.3'],  # GeoTIFF
         volumes=['nibabel>=5'],  # NIfTI
         dask=DASK,  # examples/dask_map.py
+        docs=['mkdocs-material>=9.5', 'mkdocstrings[python]>=0.25'],
         dev=[
             'pytest>=7',
             'pytest-cov>=5',
