@@ -247,8 +247,8 @@ def commands(page):
     found = fenced.splitlines() + re.findall(r'^    (\S.*)', text, re.M)
     found += re.findall(
         r'`(python tools/[^`.]+(?:\.py[^`]*)?|make [^`]+)`', text)
-    starts = ('abnn ', 'python ', 'torchrun ', 'srun ', 'make ', 'bash ', 'pip ',
-              'tools/')
+    starts = ('abnn ', 'python ', 'torchrun ', 'srun ', 'make ', 'bash ',
+              'pip ', 'tools/')
     return [line.strip() for line in found if line.strip().startswith(starts)]
 
 
