@@ -100,6 +100,7 @@ setup(
             'mypy>=1.10',
             'ruff>=0.5',
             'scikit-learn>=1.2',  # the reference of the metrics' tests
+            'mapie>=1.4',  # the reference of the guarantees' tests
             'selenium>=4.10',  # the page's tests, where Chromium is installed
             'matplotlib>=3.6',
             'h5py>=3.8',

@@ -8,7 +8,8 @@ import torch
 from torch.export import Dim, ExportedProgram
 
 from abnn_mmseg.compat import GraphError
-from abnn_mmseg.deploy.segmentor import DeployedSegmentor
+from abnn_mmseg.deploy.segmentor import DeployedSegmentor, output_names
+from abnn_mmseg.models.guaranteed import current
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.files import atomic_path
 
@@ -75,11 +76,15 @@ def save_onnx(program: ExportedProgram,
             "`pip install 'abnn-mmseg[onnx]'`.") from error
     onnx: Any = torch.onnx.export(
         program, dynamo=True, verbose=False, input_names=['image'],
-        output_names=['probability', *model.scores])
+        output_names=output_names(model))
     _, height, width, _ = onnx.model.graph.inputs[0].shape
     onnx.rename_axes({height: 'height', width: 'width'})
+    metadata = dict(metadata or {})
+    if guarantees := current(model):
+        metadata['guarantees'] = [
+            dict(g.to_dict(), promise=g.sentence()) for g in guarantees]
     onnx.model.metadata_props.update(
-        {key: json.dumps(value) for key, value in (metadata or {}).items()})
+        {key: json.dumps(value) for key, value in metadata.items()})
     with atomic_path(path) as temporary:
         onnx.save(temporary)
         differences = output_differences(
@@ -96,7 +101,8 @@ def output_differences(model: BayesianSegmentor, path: Union[str, Path],
                        image: torch.Tensor) -> dict[str, float]:
     """Largest difference of a file's outputs to PyTorch's, by name.
 
-    Relative to the largest value, where that is above 1.
+    Relative to the largest value, where that is above 1. Of label sets and
+    alarms it is the share that differs.
     """
     import onnxruntime
     session = onnxruntime.InferenceSession(
@@ -104,9 +110,16 @@ def output_differences(model: BayesianSegmentor, path: Union[str, Path],
     actual = session.run(None, {'image': image.numpy()})
     expected = DeployedSegmentor(model, image)(image)
     return {
-        output.name: float(np.abs(a - e.numpy()).max() / max(1, e.abs().max()))
+        output.name: _difference(a, e.numpy())
         for output, a, e in zip(session.get_outputs(), actual, expected)
     }
+
+
+def _difference(actual: np.ndarray, expected: np.ndarray) -> float:
+    if expected.dtype == bool:
+        return float((actual != expected).mean())
+    return float(np.abs(actual - expected).max() /
+                 max(1, np.abs(expected).max()))
 
 
 def example_image(size: tuple[int, int], seed: int = 0) -> torch.Tensor:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from abnn_mmseg.compat import Normalization
+from abnn_mmseg.models.guaranteed import current
 from abnn_mmseg.models.posteriors import BNLPosterior
 from abnn_mmseg.models.posteriors.graph import GraphNetworks
 from abnn_mmseg.models.segmentor import BayesianSegmentor
@@ -55,17 +56,22 @@ class DeployedSegmentor(nn.Module):
                 self.centres = networks(bank=posterior.build(None)).logits
         if model.prediction == 'base':
             self.centres = self._one
+        self.guarantees = current(model)
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
         """From uint8 ``[1, H, W, 3]``, BGR as OpenCV reads it, to the mean
-        probability ``[1, C, H, W]`` and the maps ``[1, H, W]``."""
+        probability ``[1, C, H, W]`` and the maps ``[1, H, W]``; then label
+        sets ``[1, C, H, W]`` and alarms ``[1, 1, H, W]``, bool, of the
+        guarantees that hold."""
         inputs = self.prepare(image)
         statistics = self._statistics(self.draws(inputs))
         centre = statistics
         if self.centres is not self.draws:
             centre = self._statistics(self.centres(inputs))
         maps = compute_scores(statistics, self.model.scores)
-        return (self._tempered(centre.probability), *maps.values())
+        probability = self._tempered(centre.probability)
+        guaranteed = [g.apply(probability, maps) for g in self.guarantees]
+        return (probability, *maps.values(), *guaranteed)
 
     def _statistics(self, logits: Iterator[Tensor]) -> StreamingStatistics:
         statistics = statistics_for(self.model.scores)
@@ -97,6 +103,12 @@ class DeployedSegmentor(nn.Module):
 
     def _one(self, inputs: Tensor) -> Iterator[Tensor]:
         yield self._forward(inputs.shape[2:], inputs)[None]
+
+
+def output_names(model: BayesianSegmentor) -> list[str]:
+    """Of what :class:`DeployedSegmentor` gives."""
+    return ['probability', *model.scores,
+            *(g.risk.replace('-', '_') for g in current(model))]
 
 
 def _check(model: BayesianSegmentor) -> None:

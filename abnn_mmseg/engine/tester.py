@@ -35,7 +35,8 @@ GROUPS = dict(
     seg='Segmentation (pooled, in-distribution pixels)',
     cal='Calibration',
     ood='Anomaly detection',
-    sel='Selective prediction')
+    sel='Selective prediction',
+    risk='Guarantees, measured and promised')
 Metrics = dict[str, float]
 Results = dict[str, dict[str, Metrics]]
 

@@ -40,6 +40,15 @@ def anomaly_labels(sample: dict, scores: Tensor) -> Tensor:
     return labels.to(torch.uint8).masked_fill(void, VOID_COLUMN)
 
 
+def pixel_kinds(sample: dict, scores: Tensor) -> Tensor:
+    """As :func:`anomaly_labels`; where an image has none, all pixels that
+    have a class are in-distribution, the others void."""
+    if 'gt_anomaly' in sample:
+        return anomaly_labels(sample, scores)
+    labels = _ground_truth(sample, 'gt_sem_seg', 'LoadAnnotations', scores)
+    return (labels == IGNORE).to(torch.uint8) * VOID_COLUMN
+
+
 def class_logits(sample: dict) -> Tensor:
     """Logits whose softmax is the mean probability, ``[C, H * W]``.
 

@@ -79,6 +79,9 @@ def export_maps(inferencer: ABNNInferencer,
         count, items = min(limit, count), islice(items, limit)
     if settings.get('threshold') is None:
         settings['threshold'] = inferencer.thresholds
+    settings['guarantees'] = {
+        g.risk: dict(threshold=g.threshold, promise=g.sentence())
+        for g in inferencer.guarantees} or None
     rank, world = get_dist_info()
     record = Record(
         WriterSettings(

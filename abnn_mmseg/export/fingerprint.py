@@ -15,11 +15,13 @@ from abnn_mmseg.utils.checkpoints import is_prior
 
 # Options that only training, speed or the place of files depend on.
 UNSEEN = ('init_cfg', 'loss_decode', 'members', 'checkpoints', 'pretrained',
-          'train_cfg', 'draws_per_pass', 'share_trunk', 'backend_args')
+          'train_cfg', 'draws_per_pass', 'share_trunk', 'backend_args',
+          'guarantees')
 # Attributes of a posterior that maps do not depend on.
 UNSEEN_OF_POSTERIOR = ('model', 'layers', 'every_layer', 'sites',
                        'draws_per_pass', 'share_trunk',
-                       'one_by_one', 'thresholds', 'temperatures')
+                       'one_by_one', 'thresholds', 'temperatures',
+                       'guarantees')
 
 
 def model_fingerprint(inferencer: ABNNInferencer) -> str:

@@ -19,6 +19,9 @@ FORMATS = {
     'prediction': writers.PredictionWriter,
     'pseudo-labels': writers.PseudoLabelWriter,
     'regions': writers.RegionsWriter,
+    'label-set': writers.LabelSetWriter,
+    'set-size': writers.SetSizeWriter,
+    'alarm': writers.AlarmWriter,
     'csv': writers.CsvWriter,
     'gallery': GalleryWriter,
 }

@@ -22,7 +22,13 @@ from abnn_mmseg.evaluation.fields import class_logits
 from abnn_mmseg.export.inputs import Frame, Frames, Input
 from abnn_mmseg.export.pipeline import Loaded, Pipeline, channels_of
 from abnn_mmseg.export.result import MapResult
+from abnn_mmseg.models.guaranteed import current, why_none
 from abnn_mmseg.uncertainty import check_scores
+from abnn_mmseg.uncertainty.guarantees import (
+    ALARM_RISKS,
+    SET_RISKS,
+    Guarantee,
+)
 from abnn_mmseg.utils.configs import find_config
 from abnn_mmseg.utils.console import progress
 from abnn_mmseg.utils.threads import run_ahead
@@ -97,6 +103,18 @@ class ABNNInferencer:
             model = copy.deepcopy(model).cpu()
         return export_program(model).module().to(self.device)
 
+    @property
+    def guarantees(self) -> list[Guarantee]:
+        """Those of the label sets and alarms that come out."""
+        return current(self.model)
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """Why no label sets, or no alarms, come out."""
+        reasons = {kind: why_none(self.model, risks) for kind, risks in (
+            ('sets', SET_RISKS), ('alarms', ALARM_RISKS))}
+        return {kind: why for kind, why in reasons.items() if why}
+
     def __call__(self,
                  inputs: Union[Input, Sequence[Input]],
                  batch_size: int = 1,
@@ -139,6 +157,7 @@ class ABNNInferencer:
             for item, sample in zip(batch, samples):
                 result = to_result(item, sample, probability)
                 result.thresholds = self.thresholds
+                result.missing = self.missing
                 yield result
 
     @torch.no_grad()
@@ -175,7 +194,18 @@ def to_result(item: Loaded, sample, probability: bool = False) -> MapResult:
         image=item.image,
         ground_truth=known('gt_sem_seg'),
         anomaly=known('gt_anomaly'),
-        probability=mean)
+        probability=mean,
+        guaranteed=_guaranteed(sample))
+
+
+def _guaranteed(sample) -> dict[str, np.ndarray]:
+    """Label sets and alarms by risk."""
+    if 'guaranteed' not in sample:
+        return {}
+    found = {risk: plane.cpu().numpy()
+             for risk, plane in sample.guaranteed.items()}
+    return {risk: plane if risk in SET_RISKS else plane[0]
+            for risk, plane in found.items()}
 
 
 def _metainfo(cfg: Config, num_classes: int) -> dict:

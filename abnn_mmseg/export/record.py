@@ -24,7 +24,7 @@ SETTINGS = ('scores', 'classes', 'palette', 'scale', 'threshold', 'dtype',
             'colormap', 'opacity', 'method', 'dataset', 'max_side')
 # On record if they are not the default, so that folders of versions without
 # them can be resumed.
-LATER = ('min_area', 'keep')
+LATER = ('min_area', 'keep', 'guarantees')
 Stamp = Optional[list]
 
 

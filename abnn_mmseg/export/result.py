@@ -1,4 +1,5 @@
 """The result of one image as plain arrays, for every posterior."""
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import NamedTuple, Optional
@@ -6,6 +7,12 @@ from typing import NamedTuple, Optional
 import numpy as np
 import torch
 from torch import Tensor
+
+from abnn_mmseg.uncertainty.guarantees import (
+    ALARM_RISKS,
+    SET_RISKS,
+    first_of,
+)
 
 
 class MapTensors(NamedTuple):
@@ -30,6 +37,10 @@ class MapResult:
         anomaly: uint8 [H, W]: 0 in-distribution, 1 anomaly, 255 void.
         probability: Mean probability, [C, H, W].
         thresholds: From which value on a map says anomaly, by score.
+        guaranteed: Label sets [C, H, W] and alarms [H, W], bool, by risk,
+            see :class:`Guarantee`.
+        missing: Why there are no label sets, or no alarms, by ``'sets'`` and
+            ``'alarms'``.
     """
     name: str
     prediction: np.ndarray
@@ -39,6 +50,8 @@ class MapResult:
     anomaly: Optional[np.ndarray] = None
     probability: Optional[np.ndarray] = None
     thresholds: dict[str, float] = field(default_factory=dict)
+    guaranteed: dict[str, np.ndarray] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self):
         path = PurePosixPath(self.name)
@@ -55,6 +68,8 @@ class MapResult:
                              f'got {list(shape)}.')
         planes: dict[str, Optional[np.ndarray]] = {
             f'map {key!r}': value for key, value in self.maps.items()}
+        planes.update({f'guaranteed {risk}': plane.reshape(-1, *plane.shape[
+            -2:])[0] for risk, plane in self.guaranteed.items()})
         planes['ground truth'] = self.ground_truth
         planes['anomaly'] = self.anomaly
         planes['image'] = None if self.image is None else self.image[..., 0]
@@ -91,3 +106,29 @@ class MapResult:
                 'with `tools/members.py threshold CONFIG BASE MEMBERS '
                 '--target-fpr 0.05`, which stores it with the members.')
         return self.map(score) >= self.thresholds[score]
+
+    @property
+    def label_set(self) -> np.ndarray:
+        """Which classes the set of each pixel holds, bool [C, H, W]; that of
+        the risk ``label-set``, or else of ``coverage``."""
+        return self._first(SET_RISKS, 'sets', 'label set')
+
+    @property
+    def set_size(self) -> np.ndarray:
+        """How many classes the set of each pixel holds, uint8 [H, W]."""
+        return self.label_set.sum(0, dtype=np.uint8)
+
+    @property
+    def alarm(self) -> np.ndarray:
+        """Pixels that raise the alarm, bool [H, W]; that of the risk
+        ``false-alarm``, or else of ``miss``."""
+        return self._first(ALARM_RISKS, 'alarms', 'alarm')
+
+    def _first(self, risks: Sequence[str], kind: str,
+               name: str) -> np.ndarray:
+        risk = first_of(risks, self.guaranteed)
+        if risk is None:
+            why = self.missing.get(kind, 'no guarantee came with it')
+            raise ValueError(f'{self.name!r} has no {name} with a guarantee: '
+                             f'{why}.')
+        return self.guaranteed[risk]

@@ -32,6 +32,8 @@ from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.models.windows import window_slices
 
 PREDICTION = 'prediction'
+# Before the risk, in the name of a plane.
+GUARANTEED = 'guaranteed '
 PREVIEW_SIDE = 2048
 
 
@@ -114,10 +116,15 @@ class TiledInferencer(ABNNInferencer):
                     file.put(tile.rows, tile.columns, planes[name])
                 if part.probability is not None:
                     planes['probability'] = part.probability.transpose(1, 2, 0)
+                planes.update({
+                    f'{GUARANTEED}{risk}': np.moveaxis(plane, 0, -1)
+                    if plane.ndim == 3 else plane
+                    for risk, plane in part.guaranteed.items()})
                 preview.put(tile, planes)
                 self.show(number / len(tiles))
         result = preview.result(loaded)
         result.thresholds = self.thresholds
+        result.missing = self.missing
         return result
 
     @contextmanager
@@ -210,6 +217,8 @@ class _Preview:
         """The result, with the picture and, if known, the ground truth."""
         maps = dict(self.planes)
         probability = maps.pop('probability', None)
+        guaranteed = {name: maps.pop(name) for name in list(maps)
+                      if name.startswith(GUARANTEED)}
         sample = loaded.data.get('data_samples')
 
         def known(field: str) -> Optional[np.ndarray]:
@@ -221,7 +230,11 @@ class _Preview:
             loaded.name, maps.pop(PREDICTION), maps, image=loaded.image,
             ground_truth=known('gt_sem_seg'), anomaly=known('gt_anomaly'),
             probability=(None if probability is None else
-                         probability.transpose(2, 0, 1)))
+                         probability.transpose(2, 0, 1)),
+            guaranteed={
+                name[len(GUARANTEED):]: np.moveaxis(plane, -1, 0)
+                if plane.ndim == 3 else plane
+                for name, plane in guaranteed.items()})
 
 
 def make_tiles(size: tuple[int, int], side: int, crop: tuple[int, int],

@@ -17,6 +17,7 @@ from abnn_mmseg.members.files import (
     load_members,
     use_members,
 )
+from abnn_mmseg.members.guarantees import load_guarantees
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 
 # Carried members are abnn_members.<number>.<tensor> in a state dict.
@@ -67,6 +68,8 @@ def after_load(model: BayesianSegmentor, carried: list[dict]) -> None:
         load_members(model, list(posterior.member_files))
     elif carried and posterior.takes_members:
         use_members(posterior, carried)
+    else:
+        load_guarantees(posterior, ())
 
 
 BayesianSegmentor.before_load = staticmethod(before_load)

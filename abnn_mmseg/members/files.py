@@ -10,11 +10,12 @@ import hashlib
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor, nn
 
+from abnn_mmseg.members.guarantees import KEY, load_guarantees, merged
 from abnn_mmseg.models.bnl import bayesian_layers
 from abnn_mmseg.models.posteriors import Posterior
 from abnn_mmseg.models.segmentor import BayesianSegmentor
@@ -189,6 +190,7 @@ def use_members(posterior: Posterior, members: Sequence[dict]) -> None:
     noise = posterior.noise_settings
     posterior.temperatures = stored(members, 'temperatures', noise)
     posterior.thresholds = stored(members, 'thresholds', noise)
+    load_guarantees(posterior, members)
 
 
 def stored(members: Sequence[dict], key: str, noise: str) -> dict:
@@ -209,6 +211,19 @@ def store(path: Union[str, Path], key: str, values: dict,
     """
     members = read_members(path)
     content = {**values, 'members': len(members), 'noise': noise}
+    _write_meta(path, members, key, content)
+
+
+def store_guarantee(path: Union[str, Path], guarantee: dict) -> None:
+    """Add a guarantee of all members of a file to it, see
+    :func:`abnn_mmseg.members.guarantees.merged`."""
+    members = read_members(path)
+    known = members[0]['meta'].get(KEY) or []
+    _write_meta(path, members, KEY, merged(known, [guarantee]))
+
+
+def _write_meta(path: Union[str, Path], members: Sequence[dict], key: str,
+                content: Any) -> None:
     save_members(path, [
         dict(state=m['state'], meta={**m['meta'], key: content})
         for m in members

@@ -5,15 +5,12 @@ import torch
 from mmengine.config import Config
 from mmengine.dataset import pseudo_collate
 from mmseg.registry import DATASETS
-from torch import Tensor
 
 from abnn_mmseg.evaluation.curves import DetectionCurve
 from abnn_mmseg.evaluation.fields import (
-    IGNORE,
     IN_DISTRIBUTION,
     OOD,
-    VOID_COLUMN,
-    anomaly_labels,
+    pixel_kinds,
     score_map,
 )
 from abnn_mmseg.evaluation.histograms import ScoreHistogram
@@ -71,19 +68,11 @@ def _histograms(model: BayesianSegmentor,
     [sample] = model.test_step(pseudo_collate([item]))
     fields = sample.to_dict()
     maps = {score: score_map(fields, score) for score in model.scores}
-    labels = _labels(fields, maps[model.scores[0]])
+    labels = pixel_kinds(fields, maps[model.scores[0]])
     return {
         score: ScoreHistogram.from_scores(values, labels, 3).keep_labels(2)
         for score, values in maps.items()
     }
-
-
-def _labels(fields: dict, scores: Tensor) -> Tensor:
-    """Without anomaly labels, pixels that have a class are not OOD."""
-    if 'gt_anomaly' in fields:
-        return anomaly_labels(fields, scores)
-    void = fields['gt_sem_seg']['data'][0].to(scores.device) == IGNORE
-    return void * VOID_COLUMN
 
 
 def _check_pixels(curve: DetectionCurve, tpr: Optional[float],

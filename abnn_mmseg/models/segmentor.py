@@ -20,6 +20,7 @@ from abnn_mmseg.compat import PreparesState
 from abnn_mmseg.models.architectures import MASK_HEADS
 from abnn_mmseg.models.bnl import TrainingNoise, bayesian_layers
 from abnn_mmseg.models.convert import check_norm_types, convert_norms
+from abnn_mmseg.models.guaranteed import holding, set_guaranteed
 from abnn_mmseg.models.losses import set_num_classes
 from abnn_mmseg.models.posteriors import Posterior
 from abnn_mmseg.models.posteriors.base import Networks
@@ -58,10 +59,12 @@ class Answer(NamedTuple):
         logits (dict): For predictions of the original network alone: its
             logits ``[C, H, W]`` by image. Their maximum is its class map, bit
             for bit.
+        posterior (Posterior, optional): Whose networks they are.
     """
     draws: list[StreamingStatistics]
     predictions: dict[str, list[StreamingStatistics]]
     logits: dict[str, list[Tensor]]
+    posterior: Optional[Posterior] = None
 
 
 class BayesianSegmentor(PreparesState, BaseSegmentor):
@@ -92,6 +95,8 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
             :mod:`abnn_mmseg.uncertainty.temperature`; ``'members'`` takes
             the one that was fitted and stored with them. Class map and
             uncertainty maps do not depend on it. Defaults to 1, off.
+        guarantees (str, optional): File that ``abnn certify`` wrote, for
+            models without members to keep them. Defaults to none.
     """
 
     # Load the members beside the weights. abnn_mmseg.members, a layer above
@@ -109,6 +114,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
                  finetune: str = 'scope',
                  statistics: str = 'frozen',
                  temperature: Union[float, str] = 1.,
+                 guarantees: Optional[str] = None,
                  **kwargs) -> None:
         check_norm_types(kwargs)
         super().__init__(*args, **kwargs)
@@ -116,6 +122,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
         self.scores = check_scores(scores)
         self.prediction = prediction
         self.temperature = temperature
+        self.guarantee_file = guarantees
         self._check_settings()
         self.finetune = one_of('finetune', finetune, FINETUNED)
         check_test_cfg(self.test_cfg or {})
@@ -209,7 +216,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
             plain = self._plain_logits(networks, inputs, metas)
             draws = [self._statistics_of(logits) for logits in plain]
             return Answer(draws, dict.fromkeys(PREDICTIONS, draws),
-                          dict.fromkeys(PREDICTIONS, plain))
+                          dict.fromkeys(PREDICTIONS, plain), posterior)
         with posterior.autocast(inputs.device):
             draws = self._stream(posterior, networks, inputs, metas)
         found = dict(posterior_mean=draws)
@@ -223,7 +230,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
             found['centre'] = centre.draws
             if centre.logits:
                 logits['centre'] = centre.logits['centre']
-        return Answer(draws, found, logits)
+        return Answer(draws, found, logits, posterior)
 
     def conclude(self,
                  answer: Answer,
@@ -241,11 +248,15 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
         prediction = prediction or self.prediction
         temperature = self.current_temperature(prediction, temperature)
         plain = answer.logits.get(prediction)
+        guarantees = [] if answer.posterior is None else holding(
+            self, answer.posterior, prediction, temperature)
         for i, sample in enumerate(data_samples):
             self._set_prediction(
                 sample, answer.predictions[prediction][i].probability,
                 None if plain is None else plain[i], temperature)
             self._set_uncertainty(sample, answer.draws[i])
+            if guarantees:
+                set_guaranteed(sample, guarantees)
 
     def _stream(self, posterior: Posterior, networks: Networks,
                 inputs: Tensor,

@@ -55,6 +55,8 @@ def write_page(folder: Path, settings) -> None:
         colours=colour_table(settings.colormap).tobytes().hex(),
         metrics=[dict(row) for row in settings.metrics or ()],
         maps=maps,
+        guarantees={risk: entry['promise'] for risk, entry in (
+            settings.guarantees or {}).items()},
         paired=pair is not None,
         pair=pair or (settings.scores[0], settings.scores[-1]),
         difference=difference,

@@ -105,6 +105,12 @@ class GalleryWriter(Writer):
         data['maps'] = {
             score: _pack_map(_fit(result.map(score), side))
             for score in self.settings.scores}
+        data['guaranteed'] = {
+            risk: _pack(np.stack([
+                _fit(part, side) for part in np.packbits(
+                    plane.reshape(-1, *plane.shape[-2:]), axis=0,
+                    bitorder='little')]))
+            for risk, plane in result.guaranteed.items()}
         call = f'gallery.receive({json.dumps(result.name)}, '
         return f'{call}{json.dumps(data)});\n'
 

@@ -7,6 +7,11 @@ from abnn_mmseg.export.writers.arrays import (
     TiffWriter,
 )
 from abnn_mmseg.export.writers.base import MapWriter, Writer
+from abnn_mmseg.export.writers.guaranteed import (
+    AlarmWriter,
+    LabelSetWriter,
+    SetSizeWriter,
+)
 from abnn_mmseg.export.writers.pictures import (
     HeatmapWriter,
     MaskWriter,
@@ -21,9 +26,9 @@ from abnn_mmseg.export.writers.threaded import ThreadedWriter
 from abnn_mmseg.export.writers.tiles import NpyTiles
 
 __all__ = [
-    'CsvWriter', 'HeatmapWriter', 'Hdf5Writer', 'MapWriter', 'MaskWriter',
-    'NpyTiles', 'NpyWriter', 'NpzWriter', 'OverlayWriter', 'Png16Writer',
-    'PredictionWriter', 'PseudoLabelWriter', 'RegionsWriter',
-    'ThreadedWriter', 'TiffWriter', 'Writer', 'WriterSettings',
-    'natural_range'
+    'AlarmWriter', 'CsvWriter', 'Hdf5Writer', 'HeatmapWriter',
+    'LabelSetWriter', 'MapWriter', 'MaskWriter', 'NpyTiles', 'NpyWriter',
+    'NpzWriter', 'OverlayWriter', 'Png16Writer', 'PredictionWriter',
+    'PseudoLabelWriter', 'RegionsWriter', 'SetSizeWriter', 'ThreadedWriter',
+    'TiffWriter', 'Writer', 'WriterSettings', 'natural_range'
 ]

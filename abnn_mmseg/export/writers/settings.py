@@ -51,6 +51,8 @@ class WriterSettings:
         min_area: Regions with fewer pixels are left out.
         keep: Share of the pixels of an image that pseudo-labels keep, in
             (0, 1]. Defaults to those below the threshold.
+        guarantees: Of the label sets and alarms to write: threshold and
+            promise, by risk.
         title: Heading of the page.
         metrics: Rows of a table shown on the page, one dict a row.
         max_side: Longest side, in pixels, of what the page shows.
@@ -73,6 +75,7 @@ class WriterSettings:
     dataset: str = 'AnomalyTrack-all'
     min_area: int = 50
     keep: Optional[float] = None
+    guarantees: Optional[Mapping[str, Mapping[str, Any]]] = None
     title: str = 'Uncertainty maps'
     metrics: Optional[Sequence[Mapping[str, Any]]] = None
     max_side: int = 1024

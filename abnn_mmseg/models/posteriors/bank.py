@@ -184,6 +184,12 @@ class BNLPosterior(ForkingPosterior):
         return ', '.join(parts)
 
     @property
+    def answer_settings(self) -> str:
+        """With how the noise is drawn."""
+        pairs = 'antithetic' if self.antithetic else 'independent'
+        return f'{super().answer_settings}, {pairs}, seed {self.seed}'
+
+    @property
     def is_plain(self) -> bool:
         """Whether the only network is the unchanged model."""
         return (not self.members and self.draws_per_member == 1

@@ -9,6 +9,7 @@ from mmseg.registry import MODELS
 from torch import Tensor
 
 from abnn_mmseg.models.posteriors.views import View, assign_views, make_views
+from abnn_mmseg.uncertainty.guarantees import Guarantee
 from abnn_mmseg.utils.choices import one_of
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ class Posterior:
         members (list[dict]): Norm tensors of each member by state-dict name.
         temperatures (dict): Fitted for these members, by ``prediction``.
         thresholds (dict): Chosen for these members, by score.
+        guarantees (list[Guarantee]): Calibrated for these weights, each for
+            some settings.
     """
 
     # Whether member files can be loaded into it.
@@ -112,6 +115,7 @@ class Posterior:
         self.members: list[dict[str, Tensor]] = []
         self.temperatures: dict[str, float] = {}
         self.thresholds: dict[str, float] = {}
+        self.guarantees: list[Guarantee] = []
 
     @property
     def views(self) -> list[View]:
@@ -160,6 +164,23 @@ class Posterior:
         """Settings that fitted numbers depend on, as text."""
         views = ' '.join(map(str, self.views))
         return f'views {views}' if len(self.views) > 1 else 'no noise'
+
+    @property
+    def answer_settings(self) -> str:
+        """All settings that an answer depends on, for people. A guarantee
+        holds for exactly these."""
+        parts = [f'{type(self).__name__} of {len(self)} networks',
+                 self.noise_settings]
+        views = ' '.join(map(str, self.views))
+        if views not in self.noise_settings:
+            parts.append(f'views {views}')
+        if self.tolerance is not None:
+            parts.append(f'tolerance {self.tolerance:g}')
+        return ', '.join([*parts, self.precision])
+
+    def weights(self) -> Sequence[dict[str, Tensor]]:
+        """Tensors of the networks that are not the model's own."""
+        return self.members
 
     def alphas(self) -> dict[str, float]:
         """Noise level of the layers that have noise, by name."""

@@ -118,6 +118,11 @@ class DropoutPosterior(ForkingPosterior):
         """The modules and the rate, as text."""
         return f'modules {self.modules!r}, rate {self.rate}'
 
+    @property
+    def answer_settings(self) -> str:
+        """With the seed of the masks."""
+        return f'{super().answer_settings}, seed {self.seed}'
+
     def draws(self, forward: Forward) -> Networks:
         """All K networks, ready to run."""
         if self._attached != (self.modules, self.rate):

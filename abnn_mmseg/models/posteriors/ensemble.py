@@ -80,6 +80,10 @@ class EnsemblePosterior(Posterior):
         """The posterior itself, in float32: it has no noise."""
         return exact(self)
 
+    def weights(self) -> Sequence[dict[str, Tensor]]:
+        """Those of all checkpoints."""
+        return self.states() if self.checkpoints else []
+
     def states(self) -> list[dict[str, Tensor]]:
         """The mapped weights of all networks, each checked once."""
         with self._turn:

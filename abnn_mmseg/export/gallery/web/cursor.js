@@ -28,6 +28,11 @@ function showValues() {
   for (const map of data.maps) {
     rows.push([map.title, digits(pixels.maps[map.name][at])]);
   }
+  for (const risk of Object.keys(pixels.guaranteed)) {
+    const ids = setAt(pixels, risk, at);
+    rows.push([risk, isAlarm(risk) ? ids.length ? 'alarm' : 'no alarm'
+      : ids.map(className).join(', ') || 'no class']);
+  }
   $('readout').replaceChildren(...rows.map(([name, value]) => make('span', {},
     make('span', {className: 'dim'}, name + ' '), make('b', {}, value))));
 }

@@ -14,7 +14,23 @@ function layersOf(item) {
     layers.push({key: 'map:' + map.name, title: map.title,
       meaning: map.meaning});
   }
+  for (const [risk, promise] of Object.entries(data.guarantees ?? {})) {
+    layers.push({key: 'guaranteed:' + risk, meaning: promise,
+      title: isAlarm(risk) ? `Alarm (${risk})` : `Set size (${risk})`});
+  }
   return layers;
+}
+
+const isAlarm = risk => risk === 'false-alarm' || risk === 'miss';
+
+/* The classes of a pixel's set. */
+function setAt(pixels, risk, at) {
+  const bits = pixels.guaranteed[risk], plane = pixels.width * pixels.height;
+  const ids = [];
+  for (let id = 0; (id >> 3) * plane < bits.length; id++) {
+    if (bits[(id >> 3) * plane + at] >> (id & 7) & 1) ids.push(id);
+  }
+  return ids;
 }
 
 function draw(canvas, {width, height}, colourAt) {
@@ -50,6 +66,14 @@ function drawLayer(canvas, pixels, key) {
     const factor = 255 / (high - low);
     draw(canvas, pixels, i => heatWords[
       Math.max(0, Math.min(255, (values[i] - low) * factor | 0))]);
+  } else if (key.startsWith('guaranteed:')) {
+    const risk = key.slice(11), most = Math.max(1, data.classes.length);
+    const alarm = word(ALARM);
+    draw(canvas, pixels, i => {
+      const size = setAt(pixels, risk, i).length;
+      if (isAlarm(risk)) return size ? alarm : voidWord;
+      return heatWords[Math.min(255, 255 * size / most | 0)];
+    });
   }
 }
 

@@ -42,5 +42,10 @@ async function unpack(packed) {
     }
     pixels.maps[name] = values;
   }
+  // Of each pixel, the classes of its set as bits; an alarm is one bit.
+  pixels.guaranteed = {};
+  for (const [risk, bits] of Object.entries(packed.guaranteed ?? {})) {
+    pixels.guaranteed[risk] = await inflate(bits);
+  }
   return pixels;
 }

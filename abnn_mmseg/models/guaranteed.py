@@ -1,0 +1,81 @@
+"""Label sets and alarms of a prediction, for the guarantees that hold."""
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Optional
+
+from mmengine.structures import PixelData
+from mmseg.structures import SegDataSample
+
+from abnn_mmseg.uncertainty.guarantees import (
+    SET_RISKS,
+    Guarantee,
+    class_probability,
+)
+
+if TYPE_CHECKING:
+    from abnn_mmseg.models.posteriors import Posterior
+    from abnn_mmseg.models.segmentor import BayesianSegmentor
+
+
+def settings_of(model: 'BayesianSegmentor', posterior: 'Posterior', risk: str,
+                prediction: str, temperature: float) -> str:
+    """All that a guarantee of a prediction depends on, for people."""
+    parts = [posterior.answer_settings]
+    if risk in SET_RISKS:
+        parts.append(f'prediction {prediction}, temperature {temperature:g}')
+    if (model.test_cfg or {}).get('mode') == 'slide':
+        parts.append(f'windows {tuple(model.test_cfg.crop_size)} every '
+                     f'{tuple(model.test_cfg.stride)}')
+    return ', '.join(parts)
+
+
+def holding(model: 'BayesianSegmentor', posterior: 'Posterior',
+            prediction: str, temperature: float) -> list[Guarantee]:
+    """The guarantees of a posterior that hold for these settings."""
+    settings = {
+        risk: settings_of(model, posterior, risk, prediction, temperature)
+        for risk in {g.risk for g in posterior.guarantees}
+    }
+    return [g for g in posterior.guarantees
+            if g.settings == settings[g.risk]
+            and g.score in (None, *model.scores)]
+
+
+def set_guaranteed(sample: SegDataSample,
+                   guarantees: Sequence[Guarantee]) -> None:
+    """Write label sets and alarms into a sample, by risk.
+
+    The field ``guaranteed`` has them; the meta information ``guarantees``
+    says what is promised.
+    """
+    maps = {name: map_[0] for name, map_ in sample.uncertainty.items()}
+    probability = class_probability(sample.seg_logits.data)
+    sample.set_data(dict(guaranteed=PixelData(
+        **{g.risk: g.apply(probability, maps) for g in guarantees})))
+    sample.set_metainfo(dict(
+        guarantees=[g.to_dict() for g in guarantees]))
+
+
+def current(model: 'BayesianSegmentor') -> list[Guarantee]:
+    """The guarantees that hold for a segmentor as it is set."""
+    return holding(model, model.posterior, model.prediction,
+                   model.current_temperature())
+
+
+def why_none(model: 'BayesianSegmentor', risks: Sequence[str]
+             ) -> Optional[str]:
+    """Why none of these promises holds, or None if one does."""
+    known = [g for g in model.posterior.guarantees if g.risk in risks]
+    if set(known) & set(current(model)):
+        return None
+    if not known:
+        return ('none is stored for these weights; make one with `abnn '
+                f'certify CONFIG BASE MEMBERS --risk {risks[0]} --level 0.05`')
+    first = known[0]
+    now = settings_of(model, model.posterior, first.risk, model.prediction,
+                      model.current_temperature())
+    if first.settings == now:
+        return (f'it needs the score {first.score!r}, which is not among the '
+                f"segmentor's scores {list(model.scores)}")
+    return (f'the one that is stored holds for [{first.settings}], but the '
+            f'model is set to [{now}]; go back to these settings, or make '
+            'one for the new ones with `abnn certify`')
