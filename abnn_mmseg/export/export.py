@@ -1,4 +1,5 @@
 """Write maps of a folder, a video or a config's dataset to files."""
+import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -72,9 +73,15 @@ def export_maps(inferencer: ABNNInferencer,
     if probability and 'npz' not in formats:
         raise ValueError("probability is written to the 'npz' only; add that "
                          f'to the formats {list(formats)}, or leave it out.')
+    if not formats:
+        raise ValueError('formats is empty, so nothing would be written; '
+                         "name some, such as formats=['npy'].")
+    if limit is not None and limit < 1:
+        raise ValueError(f'limit={limit} leaves no image; write at least 1, '
+                         'or None for all.')
     if tile is not None:
         inferencer = TiledInferencer(inferencer, tile)
-    count, items = find_items(inferencer, source)
+    count, items = find_items(inferencer, source, folder)
     if limit is not None:
         count, items = min(limit, count), islice(items, limit)
     if settings.get('threshold') is None:
@@ -116,12 +123,22 @@ def export_maps(inferencer: ABNNInferencer,
     return Export(*done.tolist())
 
 
-def find_items(inferencer: ABNNInferencer,
-               source: Union[str, Path]) -> tuple[int, Iterator[Item]]:
-    """The number of images of a source, and an iterator over them."""
+def find_items(inferencer: ABNNInferencer, source: Union[str, Path],
+               folder: Union[None, str, Path] = None
+               ) -> tuple[int, Iterator[Item]]:
+    """The number of images of a source, and an iterator over them.
+
+    Pictures below the output ``folder`` are maps, also where it lies in a
+    folder of images: they are no inputs.
+    """
     if source in SPLITS and not Path(source).exists():
         return _dataset_items(inferencer, str(source))
     frames = Frames(source)
+    if folder is not None:
+        maps = os.path.join(os.path.abspath(folder), '')
+        frames.files = [
+            frame for frame in frames.files
+            if not os.path.abspath(str(frame.image)).startswith(maps)]
     return len(frames), (
         Item(frame.name, partial(inferencer.load, frame),
              [frames.video or Path(str(frame.image))]) for frame in frames)

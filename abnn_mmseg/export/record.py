@@ -124,9 +124,16 @@ class Record:
 
     def _read(self) -> Optional[dict]:
         try:
-            return json.loads(self._path.read_text(encoding='utf-8'))
+            content = json.loads(self._path.read_text(encoding='utf-8'))
+            if not isinstance(content, dict) or 'settings' not in content:
+                raise ValueError('no settings are in it')
+            return content
         except FileNotFoundError:
             return None
+        except NotADirectoryError as error:
+            raise NotADirectoryError(
+                f'{self.folder} is a file; name a folder for the maps.'
+            ) from error
         except ValueError as error:
             raise ValueError(f'{self._path} is damaged ({error}); remove it '
                              'to export to another folder.') from error
@@ -138,7 +145,7 @@ class Record:
         """The input of every image, by name and format."""
         done: dict[str, dict[str, Stamp]] = {}
         for line in read_lines(self._journals()):
-            for form in line['formats']:
+            for form in line.get('formats', ()):
                 done.setdefault(line['image'], {})[form] = line['input']
         return done
 

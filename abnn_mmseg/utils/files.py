@@ -125,6 +125,7 @@ def read_lines(journals: Iterable[Path]) -> list[dict]:
             # A killed run may have left half a line.
             with suppress(ValueError):
                 lines.append(json.loads(line))
+    lines = [line for line in lines if isinstance(line, dict)]
     return sorted(lines, key=lambda line: line.get('time', 0))
 
 

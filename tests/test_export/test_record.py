@@ -163,3 +163,45 @@ def test_the_fingerprint_is_that_of_weights_and_settings(sketch, base,
     posterior.set_members([{'backbone.bn1.bias': torch.ones(8)}])
     assert len({first, second, third, fourth,
                 model_fingerprint(inferencer)}) == 5
+
+
+def test_maps_among_the_images_are_no_inputs(abnn, images):
+    for _ in range(2):
+        done = export_maps(abnn, images, images / 'maps', ['overlay'],
+                           resume=True)
+        assert sum(done) == 3
+    assert len(list((images / 'maps').rglob('*.png'))) == 2 * 3
+
+
+@pytest.mark.parametrize('content, message', [
+    ('garbage', 'export.json is damaged'), ('[]', 'no settings are in it')])
+def test_a_damaged_record_is_named(abnn, images, tmp_path, content, message):
+    (tmp_path / 'out').mkdir()
+    (tmp_path / 'out/export.json').write_text(content)
+    with pytest.raises(ValueError, match=message):
+        export_maps(abnn, images, tmp_path / 'out')
+
+
+def test_a_damaged_journal_costs_its_lines_only(abnn, images, tmp_path):
+    export_maps(abnn, images, tmp_path / 'out')
+    with open(tmp_path / 'out/export.rank0.jsonl', 'a') as journal:
+        journal.write('garbage\n[1]\n{"image": "0"}\n{"half": \n')
+    assert export_maps(abnn, images, tmp_path / 'out', resume=True) == (0, 3)
+
+
+@pytest.mark.parametrize('options, message', [
+    (dict(limit=0), 'limit=0 leaves no image'),
+    (dict(limit=-1), 'limit=-1 leaves no image'),
+    (dict(formats=[]), 'formats is empty')])
+def test_an_export_of_nothing_is_refused(abnn, images, tmp_path, options,
+                                         message):
+    with pytest.raises(ValueError, match=message):
+        export_maps(abnn, images, tmp_path / 'out', **options)
+    assert not (tmp_path / 'out').exists()
+
+
+def test_a_file_is_no_output_folder(abnn, images, tmp_path):
+    (tmp_path / 'file').write_text('mine')
+    with pytest.raises(NotADirectoryError, match='is a file; name a folder'):
+        export_maps(abnn, images, tmp_path / 'file')
+    assert (tmp_path / 'file').read_text() == 'mine'
