@@ -8,10 +8,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
 PACKAGE = DOCS.parent / 'abnn_mmseg'
-# From the highest layer to the lowest.
-LAYERS = ('cli', 'comparison', 'export', 'deploy', 'engine', 'members',
-          'evaluation', 'datasets', 'models', 'uncertainty', 'utils',
-          'compat')
+CHECKS = DOCS.parent / 'tests' / 'test_architecture.py'
 # Each step is a layer and a file with a function of it.
 IMAGE = (
     ('cli', 'export.py: run'),
@@ -41,6 +38,15 @@ WALKS = (('One image', IMAGE, 470, '#b3541e'),
          ('One training', TRAINING, 790, '#2b6ca3'))
 
 
+def layers() -> list[str]:
+    """The layers that the tests check, from the highest to the lowest."""
+    for node in ast.parse(CHECKS.read_text()).body:
+        if isinstance(node, ast.Assign) and node.targets[0].id == 'LAYERS':
+            names = ast.literal_eval(node.value)
+            return [name for name in reversed(names) if name != '__main__']
+    raise ValueError(f'{CHECKS} has no LAYERS.')
+
+
 def job_of(layer: str) -> str:
     """The first sentence of a layer's docstring."""
     folder = PACKAGE / layer / '__init__.py'
@@ -52,7 +58,7 @@ def job_of(layer: str) -> str:
 def picture() -> str:
     """The picture as SVG."""
     parts, tops, y = [], {}, 40
-    for layer in LAYERS:
+    for layer in layers():
         most = max(sum(name == layer for name, _ in steps)
                    for _, steps, _, _ in WALKS)
         height = HEAD + ROW * max(1, most)

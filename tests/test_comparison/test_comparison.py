@@ -249,7 +249,7 @@ def test_only_what_decides_on_a_row_is_in_its_key(comparison, tmp_path):
 
 def test_fewer_images_and_methods(comparison, tmp_path):
     path = str(tmp_path / 'c.json')
-    [row] = compare(comparison, path, images=1, only=['base'])
+    [row] = compare(comparison, path, images=1, only=['base'], device='cpu')
     assert row['images'] == 1
     # What other runs have finished stays in the table.
     rows = compare(comparison, path, images=1, only=['ensemble'])
@@ -399,7 +399,8 @@ def test_each_checkpoint_is_read_once(comparison, tmp_path, monkeypatch):
 
     monkeypatch.setattr(torch, 'load', counting)
     comparison.test_sets = dict(ood=dict(), id=dict(split='test_id'))
-    compare(comparison, str(tmp_path / 'c.json'))
+    comparison.methods = comparison.methods[:3]
+    compare(comparison, str(tmp_path / 'c.json'), images=1)
     files = {str(Path(path).resolve()) for method in comparison.methods
              for path in method['checkpoints']}
     assert len(read) == len(set(read)) and set(read) <= files
@@ -420,3 +421,7 @@ def test_images_are_chosen_by_their_labels_alone(comparison, monkeypatch):
         max(images, key=lambda i: shares[i])]
     assert choose_images(dataset, images, len(dataset)) == list(images)
     assert choose_images(dataset, images, 0) == []
+    # Without anomaly labels, nothing is read at all.
+    wrapped = DATASETS.build(dict(
+        type='ConcatDataset', datasets=[comparison.test_dataloader.dataset]))
+    assert choose_images(wrapped, images, 1) == [0]
