@@ -15,12 +15,15 @@ from abnn_mmseg.export.inferencer import ABNNInferencer, unwrapped
 from abnn_mmseg.export.inputs import Frames
 from abnn_mmseg.export.pipeline import Loaded, Pipeline
 from abnn_mmseg.export.record import Record
+from abnn_mmseg.export.scales import with_scales
 from abnn_mmseg.export.tiling import TiledInferencer
 from abnn_mmseg.export.writers import ThreadedWriter, WriterSettings
 from abnn_mmseg.utils.configs import part_of
 from abnn_mmseg.utils.console import progress_bar
 
 SPLITS = ('train', 'val', 'test')
+# Formats in colours, and on how many images their scales are measured.
+PICTURES, MEASURED = {'heatmap', 'overlay'}, 4
 
 
 class Export(NamedTuple):
@@ -113,7 +116,11 @@ def export_maps(inferencer: ABNNInferencer,
         if isinstance(inferencer, TiledInferencer):
             inferencer.write_to(
                 writers, lambda part: show(int(done.sum()) + part))
-        for result in inferencer.results(jobs(), batch_size, probability):
+        results = inferencer.results(jobs(), batch_size, probability)
+        if not PICTURES.isdisjoint(formats):
+            results = with_scales(
+                results, record.settings, MEASURED if tile is None else 1)
+        for result in results:
             writer.write(result)
             done[0] += 1
             show(int(done.sum()))

@@ -81,6 +81,8 @@ SCORES = dict(
     energy=energy)
 # Those that need the mean logits.
 LOGIT_SCORES = ('max_logit', 'energy')
+# Those that usually stay far below the highest value they can take.
+SMALL_SCORES = ('mutual_information', 'variance')
 DEFAULT_SCORES = ('msp', 'entropy', 'expected_entropy', 'mutual_information',
                   'variance')
 

@@ -27,6 +27,31 @@ def colourise(values, scale, colormap='inferno') -> np.ndarray:
     return cv2.applyColorMap(levels, colour_table(colormap)[:, None])
 
 
+def range_of(values: np.ndarray) -> tuple[float, float]:
+    """The range of 99 % of the finite values of a map."""
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return 0., 0.
+    low, high = np.percentile(values, (0.5, 99.5))
+    return float(low), float(high)
+
+
+def scale_of(ranges, from_zero: bool) -> tuple[float, float]:
+    """One colour scale for maps of these ranges, widened to two digits.
+
+    Args:
+        ranges (Sequence[tuple[float, float]]): See :func:`range_of`.
+        from_zero (bool): Start at zero, and not at the lowest value.
+    """
+    low = 0. if from_zero else min(low for low, _ in ranges)
+    high = max(high for _, high in ranges)
+    if not high > low:
+        return low, low + 1
+    step = 10.**(np.floor(np.log10(high - low)) - 1)
+    return (round(float(np.floor(low / step) * step), 9),
+            round(float(np.ceil(high / step) * step), 9))
+
+
 def palette_table(palette, num_classes: int = 0) -> np.ndarray:
     """A palette as uint8 RGB [256, 3], black beyond its end.
 

@@ -47,12 +47,15 @@ def test_tensorboard_shows_the_maps(sketch, base, tmp_path):
     assert tag.startswith('val_00000_')
 
 
-def test_a_scale_is_fixed_or_asked_for():
+def test_a_scale_is_given_natural_or_that_of_the_first_picture():
+    values = np.linspace(-8, 0.02, 1000)
     hook = MapVisualizationHook(scale=dict(energy=(-9, 0)))
-    assert hook._range('energy', 15) == (-9, 0)
-    assert hook._range('entropy', 15) == (0, pytest.approx(np.log(15)))
-    with pytest.raises(ValueError, match=r'scale=dict\(max_logit='):
-        hook._range('max_logit', 15)
+    assert hook._range('energy', values, 15) == (-9, 0)
+    assert hook._range('entropy', values, 15) == (
+        0, pytest.approx(np.log(15)))
+    assert hook._range('max_logit', values, 15) == (-8, 0)
+    assert hook._range('max_logit', values + 5, 15) == (-8, 0)
+    assert hook._range('variance', values + 8.02, 15) == (0, 8)
     with pytest.raises(ValueError, match="did you mean 'entropy'"):
         MapVisualizationHook(scores=['entropi'])
     with pytest.raises(ValueError, match='interval=0'):

@@ -12,8 +12,14 @@ from mmengine.runner import Runner
 from mmseg.registry import HOOKS
 from mmseg.structures import SegDataSample
 
-from abnn_mmseg.uncertainty import check_scores, score_range
-from abnn_mmseg.utils.colours import colourise, palette_table, with_colour_bar
+from abnn_mmseg.uncertainty import SMALL_SCORES, check_scores, score_range
+from abnn_mmseg.utils.colours import (
+    colourise,
+    palette_table,
+    range_of,
+    scale_of,
+    with_colour_bar,
+)
 
 Range = tuple[float, float]
 
@@ -34,7 +40,8 @@ class MapVisualizationHook(Hook):
             the segmentor makes.
         scale (dict, optional): Lowest and highest colour of a score, such as
             ``dict(energy=(-20, 0))``. Defaults to the range that the score
-            can take; one without a range needs it.
+            can take, or to that of the first picture, if the score has none
+            or usually fills little of it.
         max_side (int): Shrink what is larger. Defaults to 640.
         backend_args (dict, optional): Of the file backend that images are
             read with.
@@ -102,7 +109,8 @@ class MapVisualizationHook(Hook):
                 ids = sample.get(field).data[0].cpu().numpy()
                 panels.append(table[self._fit(ids.astype(np.uint8))])
         for score, values in self._maps(sample).items():
-            scale = self._range(score, sample.seg_logits.data.shape[0])
+            scale = self._range(
+                score, values, sample.seg_logits.data.shape[0])
             panels.append(with_colour_bar(
                 colourise(self._fit(values), scale), scale, score))
         return np.hstack([
@@ -123,15 +131,14 @@ class MapVisualizationHook(Hook):
             for score in self.scores or known
         }
 
-    def _range(self, score: str, channels: int) -> Range:
+    def _range(self, score: str, values: np.ndarray, channels: int) -> Range:
         # A sigmoid head has one channel and two classes.
-        scale = self.scale.get(score) or score_range(score, max(2, channels))
-        if scale is None:
-            raise ValueError(
-                f'{score!r} has no natural range, and pictures compare only '
-                'on a fixed one; write scale=dict('
-                f'{score}=(LOW, HIGH)) in MapVisualizationHook.')
-        return scale
+        natural = score_range(score, max(2, channels))
+        if score not in self.scale and (
+                natural is None or score in SMALL_SCORES):
+            self.scale[score] = scale_of(
+                [range_of(values)], natural is not None)
+        return self.scale.get(score) or natural
 
     def _fit(self, plane: np.ndarray) -> np.ndarray:
         """Shrink a large plane without mixing the values of pixels."""

@@ -1,11 +1,11 @@
 """The settings of all writers."""
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional, Union
 
-from abnn_mmseg.uncertainty import score_of, score_range
+from abnn_mmseg.uncertainty import SMALL_SCORES, score_of, score_range
 
 Range = tuple[float, float]
 
@@ -39,7 +39,8 @@ class WriterSettings:
         palette: One RGB triple a class.
         scale: Lowest and highest value of the colours of pictures: one pair
             for all scores or a dict of pairs by score. By default the range
-            the score can take, so that pictures of a set compare.
+            the score can take, or one measured on the first images, so that
+            pictures of a set compare.
         threshold: From this value on a pixel counts as anomalous: one number
             for all scores or a dict by score. Defaults to the middle of the
             range.
@@ -61,6 +62,8 @@ class WriterSettings:
         rank: Number of this process. Only rank 0 joins what the processes
             wrote into the ranking and the page, in ``close()``: call that
             after all others have closed.
+        measured: Ranges of scores that usually fill little of their own,
+            such as mutual information. An export fills it.
     """
     folder: Union[str, Path]
     scores: Sequence[str]
@@ -82,6 +85,7 @@ class WriterSettings:
     overwrite: bool = False
     resume: bool = False
     rank: int = 0
+    measured: dict[str, Range] = field(default_factory=dict)
 
     def __post_init__(self):
         object.__setattr__(self, 'folder', Path(self.folder))
@@ -114,10 +118,16 @@ class WriterSettings:
                              'must be below the second.')
         return low, high
 
+    def is_measured(self, score: str) -> bool:
+        """Whether the colours of a score need a range of the set's own."""
+        return self.given_scale(score) is None and (
+            score_of(score) in SMALL_SCORES
+            or natural_range(score, len(self.classes)) is None)
+
     def picture_range(self, score: str) -> Range:
         """The fixed range of the colours of a score."""
-        scale = self.given_scale(score) or natural_range(
-            score, len(self.classes))
+        scale = self.given_scale(score) or self.measured.get(
+            score) or natural_range(score, len(self.classes))
         if scale is None:
             raise ValueError(
                 f'{score!r} has no natural range for {len(self.classes)} '
