@@ -32,6 +32,7 @@ from abnn_mmseg.engine.loading import BAYESIAN
 from abnn_mmseg.engine.test_sets import part_of
 from abnn_mmseg.members.files import load_base
 from abnn_mmseg.models.segmentor import BayesianSegmentor
+from abnn_mmseg.utils.arguments import config_file
 from abnn_mmseg.utils.console import say_errors
 from abnn_mmseg.utils.files import atomic_write
 
@@ -95,7 +96,7 @@ def read_base(config: str) -> Config:
         raise FileNotFoundError(f'{config} does not exist; give the config '
                                 'that the base was trained with.')
     else:
-        cfg = Config.fromfile(config)
+        cfg = config_file(config)
     kind = part_of(cfg, 'model').get('type')
     part_of(cfg, 'train_dataloader')
     if not isinstance(kind, str):

@@ -10,7 +10,9 @@ from mmengine.config import Config, ConfigDict
 from mmseg.registry import METRICS, MODELS
 from toys import bayesian_config, build, toy_config
 
+from abnn_mmseg.cli.init import read_base
 from abnn_mmseg.engine.loading import bayesian_model_cfg
+from abnn_mmseg.export.writers import WriterSettings
 from abnn_mmseg.utils.arguments import config_file
 
 NAN, INF = math.nan, math.inf
@@ -190,3 +192,15 @@ def test_a_misspelt_option_of_a_posterior_is_named(kind, option, meant):
 def test_a_checkpoint_is_not_a_config(tmp_path):
     with pytest.raises(ValueError, match='members.pth is not a config'):
         config_file(str(tmp_path / 'members.pth'))
+
+
+def test_init_takes_the_config_first(tmp_path):
+    (tmp_path / 'base.pth').write_bytes(b'')
+    with pytest.raises(ValueError, match='give the config first'):
+        read_base(str(tmp_path / 'base.pth'))
+
+
+@pytest.mark.parametrize('threshold', [NAN, dict(entropy=NAN)])
+def test_a_threshold_of_nan_is_refused(tmp_path, threshold):
+    with pytest.raises(ValueError, match='is not a number; write one'):
+        WriterSettings(tmp_path, ['entropy'], threshold=threshold)

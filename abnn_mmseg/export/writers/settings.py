@@ -1,4 +1,5 @@
 """The settings of all writers."""
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -99,6 +100,12 @@ class WriterSettings:
         if self.dtype not in ('float16', 'float32'):
             raise ValueError(f'dtype={self.dtype!r} must be float16 or '
                              'float32.')
+        thresholds = (self.threshold.values() if isinstance(
+            self.threshold, Mapping) else [self.threshold])
+        if any(value is not None and math.isnan(value)
+               for value in thresholds):
+            raise ValueError(f'threshold={self.threshold} is not a number; '
+                             'write one such as 0.5.')
         if self.keep is not None and not 0 < self.keep <= 1:
             raise ValueError(f'keep={self.keep} is not in (0, 1]; write 0.9 '
                              'for 90 %.')
