@@ -52,6 +52,10 @@ SECTIONS = [
 ]
 # Of messages that do not say it themselves: how they begin, what to do.
 CURES = {
+    'no settings are in it': 'remove the `export.json` that it names',
+    'needs the score of the alarm': 'add `--score entropy`',
+    'with a guarantee': 'make one with `abnn certify`',
+    'needs a guarantee that holds': 'run the command that it names',
     'must be': 'write such a value in its place',
     '--member … is not in': 'write one of the numbers it names',
     'must end in .onnx': 'name the result `model.onnx`, or `model.pt2` for '
