@@ -5,6 +5,7 @@ from typing import Union
 
 from abnn_mmseg.export import writers
 from abnn_mmseg.export.gallery import GalleryWriter
+from abnn_mmseg.export.rasters import GeoTiffTiles
 from abnn_mmseg.utils.choices import one_of
 
 FORMATS = {
@@ -12,6 +13,7 @@ FORMATS = {
     'npz': writers.NpzWriter,
     'png16': writers.Png16Writer,
     'tiff': writers.TiffWriter,
+    'geotiff': GeoTiffTiles,
     'hdf5': writers.Hdf5Writer,
     'heatmap': writers.HeatmapWriter,
     'overlay': writers.OverlayWriter,
@@ -25,6 +27,8 @@ FORMATS = {
     'csv': writers.CsvWriter,
     'gallery': GalleryWriter,
 }
+# Those of large images only.
+TILED = ('geotiff', )
 
 
 def build_writers(formats: Sequence[str], folder: Union[str, Path],
@@ -41,6 +45,9 @@ def build_writers(formats: Sequence[str], folder: Union[str, Path],
     """
     for name in formats:
         one_of('format', name, FORMATS)
+        if name in TILED and not tiles:
+            raise ValueError(f'The format {name!r} is written window by '
+                             'window: add --tile 1024.')
     shared = writers.WriterSettings(folder, scores, **settings)
     kinds = dict(FORMATS, npy=writers.NpyTiles) if tiles else FORMATS
     return [kinds[name](shared) for name in dict.fromkeys(formats)]

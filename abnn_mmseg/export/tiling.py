@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 import numpy as np
 from mmseg.structures import SegDataSample
@@ -25,9 +25,15 @@ from abnn_mmseg.export.pipeline import (
     open_npy,
     to_rgb,
 )
+from abnn_mmseg.export.rasters import (
+    NO_CLASS,
+    SUFFIXES,
+    Raster,
+    has_rasterio,
+)
 from abnn_mmseg.export.result import MapResult
-from abnn_mmseg.export.writers import NpyTiles, Writer
-from abnn_mmseg.export.writers.tiles import Planes, TileFile
+from abnn_mmseg.export.writers import Writer
+from abnn_mmseg.export.writers.tiles import Planes, TileWriter
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.models.windows import window_slices
 
@@ -66,7 +72,7 @@ class TiledInferencer(ABNNInferencer):
         self.pipeline = Pipeline(inferencer.pipeline.steps,
                                  inferencer.pipeline.channels, PREVIEW_SIDE)
         self.tile = tile
-        self.files: Optional[NpyTiles] = None
+        self.files: list[TileWriter] = []
         self.show: Callable[[float], None] = lambda part: None
 
     def write_to(self, writers: Sequence[Writer],
@@ -74,20 +80,28 @@ class TiledInferencer(ABNNInferencer):
         """Write maps at full size as they are made.
 
         Args:
-            writers (Sequence[Writer]): A :class:`NpyTiles`, if there is one,
-                gets each tile.
+            writers (Sequence[Writer]): Each :class:`TileWriter` gets the
+                tiles.
             show (Callable): Told which part of an image is done.
         """
-        self.files = next(
-            (w for w in writers if isinstance(w, NpyTiles)), None)
+        self.files = [w for w in writers if isinstance(w, TileWriter)]
         self.show = show
 
     def load(self, frame: Frame) -> Loaded:
-        """Load an image without resizing; a ``.npy`` is only opened."""
-        if not isinstance(frame.image, (str, Path)) or (
-                Path(frame.image).suffix != '.npy'):
+        """Load an image without resizing.
+
+        A ``.npy``, and with rasterio a TIFF, is only opened.
+        """
+        if not isinstance(frame.image, (str, Path)):
             return super().load(frame)
-        pixels = _Mapped(frame, self.pipeline)
+        suffix = Path(frame.image).suffix.lower()
+        pixels: Union[_Mapped, Raster]
+        if suffix == '.npy':
+            pixels = _Mapped(frame, self.pipeline)
+        elif suffix in SUFFIXES and has_rasterio():
+            pixels = Raster(frame, self.pipeline)
+        else:
+            return super().load(frame)
         return Loaded(frame.name, dict(inputs=pixels), pixels.picture())
 
     def results(self,
@@ -109,10 +123,14 @@ class TiledInferencer(ABNNInferencer):
             (partial(_part, loaded, tile) for tile in tiles), batch_size,
             probability)
         preview = _Preview(size)
-        with self._open_files(loaded.name, size) as files:
+        source = loaded.data['inputs']
+        with self._open_files(loaded.name, size, source) as files:
             for number, (tile, part) in enumerate(zip(tiles, parts), 1):
                 planes = {**part.maps, PREDICTION: part.prediction}
-                for name, file in files.items():
+                if isinstance(source, Raster):
+                    _forget_invalid(
+                        planes, source.valid(tile.rows, tile.columns))
+                for name, file in files:
                     file.put(tile.rows, tile.columns, planes[name])
                 if part.probability is not None:
                     planes['probability'] = part.probability.transpose(1, 2, 0)
@@ -128,16 +146,29 @@ class TiledInferencer(ABNNInferencer):
         return result
 
     @contextmanager
-    def _open_files(self, name: str, size: tuple) -> Iterator[
-            dict[str, TileFile]]:
-        if self.files is None:
-            yield {}
-            return
-        dtypes: Planes = {score: self.files.settings.dtype
-                          for score in self.scores}
-        dtypes[PREDICTION] = np.min_scalar_type(self.model.num_classes)
+    def _open_files(self, name: str, size: tuple,
+                    source: Any) -> Iterator[list[tuple[str, Any]]]:
+        """All files of an image, each with the name of its plane."""
+        found: list[tuple[str, Any]] = []
         with ExitStack() as stack:
-            yield self.files.open(stack, name, size, dtypes)
+            for writer in self.files:
+                dtypes: Planes = dict.fromkeys(
+                    self.scores, writer.settings.dtype)
+                dtypes[PREDICTION] = np.min_scalar_type(
+                    self.model.num_classes)
+                found += writer.open(
+                    stack, name, size, dtypes, source).items()
+            yield found
+
+
+def _forget_invalid(planes: dict[str, np.ndarray],
+                    valid: np.ndarray) -> None:
+    """Leave no prediction where a raster has no data."""
+    if valid.all():
+        return
+    for name, values in planes.items():
+        planes[name] = np.where(
+            valid, values, NO_CLASS if name == PREDICTION else np.nan)
 
 
 class _Mapped:
@@ -211,7 +242,8 @@ class _Preview:
             if name not in self.planes:
                 self.planes[name] = np.empty(
                     self.size + values.shape[2:], values.dtype)
-            self.planes[name][target] = values[own]
+            # Pictures and tables know no NaN.
+            self.planes[name][target] = np.nan_to_num(values[own])
 
     def result(self, loaded: Loaded) -> MapResult:
         """The result, with the picture and, if known, the ground truth."""

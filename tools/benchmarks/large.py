@@ -36,6 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--tile', type=int, default=1024)
     parser.add_argument('--crop', type=int, default=512)
     parser.add_argument('--stride', type=int, default=384)
+    parser.add_argument('--geotiff', action='store_true',
+                        help='GeoTIFF in and out, instead of npy')
     parser.add_argument('--device', default='cpu')
 
 
@@ -63,8 +65,8 @@ def run(args: argparse.Namespace) -> dict:
 def _measure(args: argparse.Namespace, side: int,
              draws: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
-        image = Path(folder) / 'image.npy'
-        _write_image(image, side)
+        image = Path(folder) / ('image.tif' if args.geotiff else 'image.npy')
+        (_write_raster if args.geotiff else _write_image)(image, side)
         inferencer = make_inferencer(
             argparse.Namespace(**{**vars(args), 'draws': draws}), folder,
             test_cfg=dict(mode='slide', crop_size=(args.crop, args.crop),
@@ -72,7 +74,8 @@ def _measure(args: argparse.Namespace, side: int,
             **({} if args.checkpoint else SMALL))
         idle = peak_resident_mb()
         start = time.perf_counter()
-        export_maps(inferencer, image, folder, tile=args.tile)
+        export_maps(inferencer, image, folder,
+                    ['geotiff' if args.geotiff else 'npy'], tile=args.tile)
         peak = peak_resident_mb()
         return dict(
             side=side, draws=draws, peak_mb=peak,
@@ -90,3 +93,19 @@ def _write_image(path: Path, side: int) -> None:
         np.lib.format.write_array_header_1_0(file, header)
         for _ in range(side):
             file.write(rng.integers(0, 255, 3 * side, np.uint8).tobytes())
+
+
+def _write_raster(path: Path, side: int) -> None:
+    """The same as a GeoTIFF of blocks."""
+    import rasterio
+    from rasterio.windows import Window
+    rng = np.random.default_rng(0)
+    with rasterio.Env(GDAL_CACHEMAX=64), rasterio.open(
+            path, 'w', driver='GTiff', count=3, height=side, width=side,
+            dtype='uint8', tiled=True, blockxsize=256, blockysize=256,
+            crs='EPSG:32633', photometric='RGB', interleave='pixel',
+            transform=rasterio.transform.from_origin(0, 0, 0.5, 0.5)) as file:
+        for top in range(0, side, 256):
+            rows = min(256, side - top)
+            file.write(rng.integers(0, 255, (3, rows, side), np.uint8),
+                       window=Window(0, top, side, rows))

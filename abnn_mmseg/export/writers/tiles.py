@@ -3,18 +3,19 @@ import errno
 import os
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from abnn_mmseg.export.writers.arrays import NpyWriter
+from abnn_mmseg.export.writers.base import MapWriter
 from abnn_mmseg.utils.files import atomic_path
 
 Planes = dict[str, DTypeLike]
 
 
-class NpyTiles(NpyWriter):
-    """``npy/<map>/<name>.npy`` and ``npy/prediction/<name>.npy``.
+class TileWriter(MapWriter):
+    """Maps and prediction of large images, one file each.
 
     Tiles are written into the files that :meth:`open` gives.
     """
@@ -24,17 +25,40 @@ class NpyTiles(NpyWriter):
         return [*super().paths(name), self.path(name, 'prediction')]
 
     def open(self, stack: ExitStack, name: str, size: tuple[int, int],
-             dtypes: Planes) -> dict[str, 'TileFile']:
-        """The files of one image, which appear when the stack closes."""
+             dtypes: Planes, source: Any) -> dict[str, Any]:
+        """Open the files of one image, by plane.
+
+        Args:
+            stack (ExitStack): The files appear when it closes.
+            name (str): Of the image.
+            size (tuple[int, int]): Its height and width.
+            dtypes (dict): Type of the numbers, by plane.
+            source: What the tiles are read from.
+        """
         self.refuse_existing(name)
         paths = {plane: stack.enter_context(
             atomic_path(self.path(name, plane))) for plane in dtypes}
         return {plane: stack.enter_context(
-            TileFile(path, dtypes[plane], size))
+            self.make_file(path, dtypes[plane], size, source))
             for plane, path in paths.items()}
+
+    def make_file(self, path: Path, dtype: DTypeLike, size: tuple[int, int],
+                  source: Any) -> Any:
+        """A file with a method ``put(rows, columns, values)``."""
+        raise NotImplementedError
 
     def write(self, result):
         """Do nothing: tiles are written when they are predicted."""
+
+
+class NpyTiles(TileWriter):
+    """``npy/<map>/<name>.npy`` and ``npy/prediction/<name>.npy``."""
+
+    format, suffix = 'npy', '.npy'
+
+    def make_file(self, path, dtype, size, source):
+        """A NumPy array whose space is reserved."""
+        return TileFile(path, dtype, size)
 
 
 class TileFile:
