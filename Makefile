@@ -47,7 +47,9 @@ BASES := $(foreach s,0 1 2,$(CAMVID_RUNS)/base_$(s)/iter_800.pth)
 # Members are ready when their temperature is known.
 MEMBERS := $(foreach s,0 1 2,$(CAMVID_RUNS)/abnn_$(s)/ready)
 
-camvid: venv $(BASES) $(MEMBERS)
+FITS := $(foreach f,laplace swag,$(CAMVID_RUNS)/$(f)/$(f).pth)
+
+camvid: venv $(BASES) $(MEMBERS) $(FITS)
 	$(PYTHON) tools/compare.py configs/compare_camvid.py \
 	  --json $(CAMVID_RUNS)/comparison.json $(if $(IMAGES),--images $(IMAGES))
 
@@ -67,6 +69,15 @@ $(CAMVID_RUNS)/abnn_%/ready: $(CAMVID_RUNS)/base_0/iter_800.pth $(CAMVID_ABNN) |
 	$(PYTHON) tools/members.py temperature $(CAMVID_ABNN) $< $(@D)/members.pth --images 8 \
 	  --cfg-options model.posterior.seed=$*
 	touch $@
+
+$(CAMVID_RUNS)/laplace/laplace.pth: $(CAMVID_RUNS)/base_0/iter_800.pth | venv
+	$(PYTHON) tools/fit.py laplace $(CAMVID_BASE) $< --work-dir $(@D) \
+	  --structure low_rank --draws 1 --val-images 8 --overwrite
+
+# Whole images, as the members have.
+$(CAMVID_RUNS)/swag/swag.pth: $(CAMVID_RUNS)/base_0/iter_800.pth $(CAMVID_ABNN) | venv
+	$(PYTHON) tools/fit.py swag $(CAMVID_ABNN) $< --work-dir $(@D) \
+	  --iterations 48 --every 2 --rank 18 --overwrite
 
 .DELETE_ON_ERROR:
 

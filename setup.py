@@ -92,6 +92,9 @@ setup(
         volumes=['nibabel>=5'],  # NIfTI
         dask=DASK,  # examples/dask_map.py
         docs=['mkdocs-material>=9.5', 'mkdocstrings[python]>=0.25'],
+        # A reference of a test. It needs torchvision, which needs the torch of
+        # its own release: install it with --no-deps beside another one.
+        laplace=['laplace-torch>=0.2'],
         dev=[
             'pytest>=7',
             'pytest-cov>=5',
@@ -104,6 +107,8 @@ setup(
             'selenium>=4.10',  # the page's tests, where Chromium is installed
             'matplotlib>=3.6',
             'h5py>=3.8',
+            # the reference of R-hat and effective sample size
+            'arviz-stats>=0.6; python_version >= "3.11"',
             'tensorboard>=2.10',  # a backend of the visualizer's tests
             'rasterio>=1.3',
             'nibabel>=5',

@@ -46,6 +46,16 @@ methods = [
         checkpoints=trained[:1],
         posterior=dict(type='TTAPosterior', scales=(0.75, ))),
     dict(
+        name='Laplace',
+        config=base,
+        checkpoints=[trained[0], f'{runs}/laplace/laplace.pth'],
+        posterior=dict(type='LaplacePosterior', samples=12)),
+    dict(
+        name='SWAG',
+        config=base,
+        checkpoints=[trained[0], f'{runs}/swag/swag.pth'],
+        posterior=dict(type='SWAGPosterior', samples=12)),
+    dict(
         name='ensemble of 3',
         config=base,
         checkpoints=trained,

@@ -9,7 +9,7 @@ import abnn_mmseg
 ROOT = Path(abnn_mmseg.__file__).parent
 # From the lowest layer to the highest.
 LAYERS = ('compat', 'utils', 'uncertainty', 'models', 'datasets',
-          'evaluation', 'members', 'engine', 'deploy', 'export',
+          'evaluation', 'members', 'engine', 'fitting', 'deploy', 'export',
           'comparison', 'cli', '__main__')
 
 

@@ -7,7 +7,8 @@ from abnn_mmseg.utils.console import print_table, say_errors
 from abnn_mmseg.utils.files import atomic_write
 
 BENCHMARKS = ('inference', 'finetune', 'gradients', 'metrics', 'accuracy',
-              'zoo', 'export', 'large', 'soak', 'threads', 'guarantees')
+              'posterior', 'zoo', 'export', 'large', 'soak', 'threads',
+              'guarantees')
 
 
 def parse_args(modules: dict) -> argparse.Namespace:

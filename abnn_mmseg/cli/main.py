@@ -20,6 +20,7 @@ COMMANDS = {
     'onnx': 'write a model with all its networks as one ONNX file',
     'members': 'list, merge, verify, calibrate, export and import members',
     'certify': 'calibrate label sets and alarms that keep a promise',
+    'fit': 'fit a posterior over norms: Laplace, SWAG, HMC',
     'compare': 'compare methods on the same images',
     'search': 'choose settings on validation images',
     'check-dataset': "count a config's images and labels; find broken files",

@@ -14,6 +14,7 @@ from abnn_mmseg.members.exchange import (
 from abnn_mmseg.members.files import (
     check_members,
     fingerprint,
+    kind_of,
     read_distinct,
     read_members,
     save_members,
@@ -90,6 +91,7 @@ def listing(files) -> list:
         meta = member['meta']
         rows.append(dict(
             file=member['path'], base=member['fingerprint'],
+            kind=kind_of(member) or 'trained',
             seed=meta.get('seed'), alpha=meta.get('alpha'),
             scope=meta.get('scope'), iterations=meta.get('iterations'),
             kilobytes=round(sum(

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from abnn_mmseg.compat import Normalization
 from abnn_mmseg.models.guaranteed import current
-from abnn_mmseg.models.posteriors import BNLPosterior
+from abnn_mmseg.models.posteriors import BankPosterior
 from abnn_mmseg.models.posteriors.graph import GraphNetworks
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.uncertainty import StreamingStatistics, temper
@@ -46,14 +46,13 @@ class DeployedSegmentor(nn.Module):
         self.draws: Logits = self._one
         self.centres: Logits = self.draws
         posterior = model.posterior
-        if isinstance(posterior, BNLPosterior) and not posterior.is_plain:
+        if isinstance(posterior, BankPosterior) and not posterior.is_plain:
             networks = partial(
-                GraphNetworks, posterior, forward=self._forward,
-                example=self.prepare(image),
+                self._networks, example=self.prepare(image),
                 draws_per_pass=draws_per_pass or len(posterior))
-            self.draws = self.centres = networks(bank=posterior.bank()).logits
+            self.draws = self.centres = networks(posterior)
             if model.prediction == 'centre':
-                self.centres = networks(bank=posterior.build(None)).logits
+                self.centres = networks(posterior.noise_free())
         if model.prediction == 'base':
             self.centres = self._one
         self.guarantees = current(model)
@@ -101,6 +100,12 @@ class DeployedSegmentor(nn.Module):
         return self.model._to_logits(self.model.encode_decode(
             inputs, [dict(img_shape=torch.Size(size))]))
 
+    def _networks(self, posterior: BankPosterior, **options) -> Logits:
+        """The logits of a posterior's networks."""
+        if posterior.is_base:
+            return self._one
+        return GraphNetworks(posterior, self._forward, **options).logits
+
     def _one(self, inputs: Tensor) -> Iterator[Tensor]:
         yield self._forward(inputs.shape[2:], inputs)[None]
 
@@ -114,7 +119,7 @@ def output_names(model: BayesianSegmentor) -> list[str]:
 def _check(model: BayesianSegmentor) -> None:
     """Raise ValueError if a graph would not compute what the model does."""
     posterior = model.posterior
-    if not (posterior.is_plain or isinstance(posterior, BNLPosterior)):
+    if not (posterior.is_plain or isinstance(posterior, BankPosterior)):
         raise ValueError(
             f'the networks of {type(posterior).__name__} are not constants '
             'that one graph can hold; export a BNLPosterior, or one network '

@@ -7,7 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from abnn_mmseg.members.autoload import pack
-from abnn_mmseg.members.files import fingerprint, norm_state
+from abnn_mmseg.members.files import (
+    fingerprint,
+    kind_of,
+    norm_state,
+    norms_of,
+)
 from abnn_mmseg.utils.checkpoints import (
     is_counter,
     is_prior,
@@ -20,6 +25,10 @@ from abnn_mmseg.utils.files import atomic_path
 def average(members: Sequence[dict]) -> dict:
     """One member whose tensors are the mean of all: their centre."""
     check_alike(members)
+    if any(kind_of(member) in ('laplace', 'swag') for member in members):
+        raise ValueError(
+            f'{members[0]["path"]} holds a Gaussian, whose norms are a mean '
+            'already; average members that were trained, or samples.')
     states: list[dict[str, Tensor]] = [m['state'] for m in members]
     mean = {
         key: torch.stack([s[key].double() for s in states]).mean(0).to(
@@ -57,7 +66,7 @@ def export_full(base: Union[str, Path], member: dict,
 
     The member's description goes to ``meta['member']``.
     """
-    _write(base, member['state'], path, member=member['meta'])
+    _write(base, norms_of(member['state']), path, member=member['meta'])
 
 
 def export_whole(base: Union[str, Path], members: Sequence[dict],

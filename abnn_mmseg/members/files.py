@@ -5,6 +5,9 @@ builtins, read with ``weights_only=True``::
 
     dict(format='abnn_mmseg.members', version=1, fingerprint='9f86d0...',
          members=[dict(state={'backbone.bn1.weight': ...}, meta={...})])
+
+A fitted Gaussian is a member too: its norms are the mean, and
+:mod:`abnn_mmseg.models.posteriors.gaussian` names what else it has.
 """
 import hashlib
 import io
@@ -18,6 +21,7 @@ from torch import Tensor, nn
 from abnn_mmseg.members.guarantees import KEY, load_guarantees, merged
 from abnn_mmseg.models.bnl import bayesian_layers
 from abnn_mmseg.models.posteriors import Posterior
+from abnn_mmseg.models.posteriors.gaussian import SPREAD
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.checkpoints import (
     check_weights,
@@ -33,6 +37,9 @@ FORMAT = 'abnn_mmseg.members'
 VERSION = 1
 # Names of members that a full checkpoint carries, see autoload.py.
 CARRIED = 'abnn_members.'
+# The posterior of each kind of member.
+KINDS = {None: 'BNLPosterior', 'hmc': 'SampledPosterior',
+         'laplace': 'LaplacePosterior', 'swag': 'SWAGPosterior'}
 
 
 def fingerprint(model: nn.Module) -> str:
@@ -55,6 +62,11 @@ def norm_state(model: nn.Module) -> dict[str, Tensor]:
         for name, layer in bayesian_layers(model).items()
         for key, value in layer.state_dict().items()
     }
+
+
+def norms_of(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The norms in a member's state, without how they vary."""
+    return {k: v for k, v in state.items() if not k.startswith(SPREAD)}
 
 
 def save_members(path: Union[str, Path], members: Sequence[dict],
@@ -186,11 +198,29 @@ def load_members(model: BayesianSegmentor,
 
 def use_members(posterior: Posterior, members: Sequence[dict]) -> None:
     """Give a posterior members that were read, and their stored numbers."""
+    check_kinds(posterior, members)
     posterior.set_members([member['state'] for member in members])
     noise = posterior.noise_settings
     posterior.temperatures = stored(members, 'temperatures', noise)
     posterior.thresholds = stored(members, 'thresholds', noise)
     load_guarantees(posterior, members)
+
+
+def kind_of(member: dict) -> Optional[str]:
+    """``'laplace'``, ``'swag'`` or ``'hmc'``; None is a trained member."""
+    return member['meta'].get('kind')
+
+
+def check_kinds(posterior: Posterior, members: Sequence[dict]) -> None:
+    """Raise ValueError for members of a kind that a posterior cannot use."""
+    for member in members:
+        kind = kind_of(member)
+        if kind not in posterior.member_kinds:
+            wanted = KINDS.get(kind, 'a newer abnn-mmseg')
+            raise ValueError(
+                f'{member.get("path", "the checkpoint")} holds '
+                f'{kind or "trained"} members, which '
+                f'{type(posterior).__name__} does not take; use {wanted}.')
 
 
 def stored(members: Sequence[dict], key: str, noise: str) -> dict:
@@ -235,7 +265,7 @@ def check_members(model: nn.Module, members: Sequence[dict]) -> None:
     own = norm_state(model)
     base = fingerprint(model)
     for member in members:
-        path, state = member['path'], member['state']
+        path, state = member['path'], norms_of(member['state'])
         strange = sorted(set(state) ^ set(own))
         strange += [k for k in own if k in state
                     and own[k].shape != state[k].shape]
@@ -249,4 +279,4 @@ def check_members(model: nn.Module, members: Sequence[dict]) -> None:
                 f'{path} belongs to another base (weights '
                 f'{member["fingerprint"]}, loaded are {base}); load the '
                 'checkpoint it was fine-tuned from.')
-        check_weights(state, path)
+        check_weights(member['state'], path)

@@ -4,12 +4,13 @@ from functools import partial
 import pytest
 import torch
 from torch import nn
-from toys import bayesian_config, build
+from toys import bayesian_config, build, toy_config
 
 from abnn_mmseg.deploy.segmentor import DeployedSegmentor
 from abnn_mmseg.models.bnl import Network
 from abnn_mmseg.models.convert import convert_norms
 from abnn_mmseg.models.passes import handling
+from abnn_mmseg.models.posteriors.gaussian import DIAGONAL
 
 PREPROCESSOR = dict(
     type='SegDataPreProcessor', mean=[120., 110., 100.], std=[50., 60., 70.],
@@ -52,6 +53,20 @@ def assert_same(model, **options):
 @pytest.mark.parametrize('draws_per_pass', [None, 1, 3])
 def test_any_scope_in_any_chunks(scope, draws_per_pass):
     assert_same(model_of(dict(scope=scope)), draws_per_pass=draws_per_pass)
+
+
+@pytest.mark.parametrize('prediction', ['posterior_mean', 'centre'])
+def test_draws_of_a_fitted_gaussian(prediction):
+    model = build(toy_config(
+        type='BayesianEncoderDecoder', prediction=prediction,
+        posterior=dict(type='SWAGPosterior', samples=4),
+        data_preprocessor=PREPROCESSOR))
+    model.posterior.set_members([{
+        f'{prefix}{name}.{key}': factor * getattr(layer, key).detach().abs()
+        for name, layer in model.posterior.layers.items()
+        for key in ('weight', 'bias')
+        for prefix, factor in (('', 1), (DIAGONAL, 0.05))}])
+    assert_same(model)
 
 
 def test_members_their_centre_and_a_temperature():

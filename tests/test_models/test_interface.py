@@ -23,7 +23,8 @@ def test_nobody_probes_a_posterior():
 
 @pytest.mark.parametrize('kind', [
     'BNLPosterior', 'DeterministicPosterior', 'TTAPosterior',
-    'DropoutPosterior', 'EnsemblePosterior'])
+    'DropoutPosterior', 'EnsemblePosterior', 'LaplacePosterior',
+    'SWAGPosterior', 'SampledPosterior'])
 def test_every_posterior_answers_every_question(kind):
     model = build(dict(bayesian_config(), posterior=dict(type=kind)))
     posterior = model.posterior

@@ -1,5 +1,6 @@
 """Posteriors: sets of networks that predict together, one class each."""
-from abnn_mmseg.models.posteriors.bank import BNLPosterior
+from abnn_mmseg.models.posteriors.abnn import BNLPosterior
+from abnn_mmseg.models.posteriors.bank import BankPosterior
 from abnn_mmseg.models.posteriors.base import (
     DeterministicPosterior,
     Posterior,
@@ -7,8 +8,14 @@ from abnn_mmseg.models.posteriors.base import (
 )
 from abnn_mmseg.models.posteriors.dropout import DropoutPosterior
 from abnn_mmseg.models.posteriors.ensemble import EnsemblePosterior
+from abnn_mmseg.models.posteriors.gaussian import (
+    LaplacePosterior,
+    SWAGPosterior,
+)
+from abnn_mmseg.models.posteriors.sampled import SampledPosterior
 
 __all__ = [
-    'BNLPosterior', 'DeterministicPosterior', 'DropoutPosterior',
-    'EnsemblePosterior', 'Posterior', 'TTAPosterior'
+    'BNLPosterior', 'BankPosterior', 'DeterministicPosterior',
+    'DropoutPosterior', 'EnsemblePosterior', 'LaplacePosterior', 'Posterior',
+    'SWAGPosterior', 'SampledPosterior', 'TTAPosterior'
 ]

@@ -1,82 +1,53 @@
-"""ABNN's posterior: M members x L draws as one bank of affine steps."""
+"""The bank: K networks that differ in their norms' affine step only."""
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Optional, Union, cast
 
 import torch
-from mmseg.registry import MODELS
 from torch import Tensor
 
 from abnn_mmseg.compat import version_of
 from abnn_mmseg.models.architectures import AUXILIARY_HEAD
-from abnn_mmseg.models.bnl import (
-    BayesianNorm,
-    Network,
-    bayesian_layers,
-    check_alpha,
-)
-from abnn_mmseg.models.posteriors.base import (
-    Forward,
-    Networks,
-    Posterior,
-    exact,
-)
-from abnn_mmseg.models.posteriors.draws import (
-    check_count,
-    check_draws,
-    check_seed,
-    draw_eps,
-)
-from abnn_mmseg.models.posteriors.element import ElementNetworks
+from abnn_mmseg.models.bnl import BayesianNorm, Network, bayesian_layers
+from abnn_mmseg.models.posteriors.base import Forward, Networks, exact
+from abnn_mmseg.models.posteriors.draws import check_count
 from abnn_mmseg.models.posteriors.forking import (
     ForkedNetworks,
     ForkingPosterior,
     slice_values,
 )
 from abnn_mmseg.models.scopes import Scope, resolve
-from abnn_mmseg.utils.choices import one_of
 
 if TYPE_CHECKING:
     from abnn_mmseg.models.segmentor import BayesianSegmentor
 
-NOISES = ('channel', 'element')
 # Scale and shift, [K, C] each, by layer.
 Bank = dict[str, tuple[Tensor, Tensor]]
 
 
-@MODELS.register_module()
-class BNLPosterior(ForkingPosterior):
-    """K = M x L networks that differ only in their norms' affine step.
+class BankPosterior(ForkingPosterior):
+    """K networks that differ only in their norms' affine step.
 
     In eval, layer c of network k is ``x * scale[k] + shift[k]`` with
 
-        scale = gamma_m * (1 + alpha * eps_ml) / sigma_m
-        shift = beta_m - mu_m * scale
+        scale = gamma_k / sigma_k
+        shift = beta_k - mu_k * scale
 
     on the raw input of a batch norm (other families keep their statistics,
     so sigma = 1 and mu = 0 there, on the normalized input). So a network is
-    two vectors per layer, drawn once from ``seed`` on the CPU and used for
-    every image, window and frame. Network k is draw ``k // M`` of member
-    ``k % M``: the first M networks hold all members.
+    two vectors per layer, used for every image, window and frame.
 
-    All settings may be changed after construction; they hold from the next
-    prediction on.
+    A subclass says which norms the networks have: :meth:`norms`, and what
+    :meth:`draw` multiplies their gammas with.
 
     Args:
-        alpha (float, optional): Noise level of all layers in scope. None
-            keeps the alpha of each layer's ``norm_cfg``.
-        samples (int): Draws L per member. Defaults to 8.
-        networks (int, optional): Use only the first so many of the M x L
-            networks. Defaults to None, all.
-        scope (str | Sequence[str]): Where noise lives, see
+        scope (str | Sequence[str]): The layers that are random, see
             :func:`abnn_mmseg.models.scopes.resolve`. What trains is in the
             scope too, unless the segmentor says ``finetune='all'``.
             Defaults to 'all'.
-        noise (str): ``'channel'``, one eps per channel, or ``'element'``,
-            one per pixel as in the authors' code, for comparison.
-        antithetic (bool): Draw pairs (eps, -eps). Defaults to True.
-        seed (int): Seed of the draws.
         members (str | Sequence[str], optional): Member files to load.
+        networks (int, optional): Use only the first so many networks.
+            Defaults to None, all.
         **kwargs: How to run them, see :class:`ForkingPosterior`.
     """
 
@@ -85,42 +56,24 @@ class BNLPosterior(ForkingPosterior):
     trains = True
 
     def __init__(self,
-                 alpha: Optional[float] = None,
-                 samples: int = 8,
                  scope: Scope = 'all',
-                 noise: str = 'channel',
-                 antithetic: bool = True,
-                 seed: int = 0,
                  members: Union[None, str, Sequence[str]] = None,
                  networks: Optional[int] = None,
                  **kwargs) -> None:
         super().__init__(**kwargs)
-        self.alpha = alpha
-        self.samples = samples
-        self.networks = networks
         self.scope = scope
-        self.noise = noise
-        self.antithetic = antithetic
-        self.seed = seed
+        self.networks = networks
         self.member_files = [members] if isinstance(members, str) else members
-        self._eps: tuple[tuple, dict[str, Tensor]] = ((), {})
         self._compared: tuple[tuple, set[str]] = ((), set())
-        self.check()
 
     def check(self) -> None:
         """Raise ValueError for a setting that cannot be used."""
         super().check()
-        check_seed(self.seed)
-        one_of('noise', self.noise, NOISES)
-        if self.alpha is not None:
-            check_alpha(self.alpha)
-        check_draws(self.samples, self.antithetic
-                    and self.noise == 'channel')
         if self.networks is not None:
             check_count('networks', self.networks, 'None for all')
 
     def attach(self, model: 'BayesianSegmentor') -> None:
-        """Find the layers that can have noise, and check the scope."""
+        """Find the layers that can be random, and check the scope."""
         super().attach(model)
         self.every_layer = bayesian_layers(model)
         if not self.every_layer:
@@ -142,79 +95,53 @@ class BNLPosterior(ForkingPosterior):
 
     @property
     def in_scope(self) -> list[str]:
-        """Names of the layers that have noise."""
+        """Names of the layers that are random."""
         return resolve(self.every_layer, self.scope)
-
-    def alphas(self) -> dict[str, float]:
-        """Noise level of the layers that have noise, by name."""
-        return {
-            name: self.every_layer[name].alpha if self.alpha is None else
-            float(self.alpha) for name in self.in_scope
-        }
 
     def set_members(self, members: list[dict[str, Tensor]]) -> None:
         """Replace the members; none means the norms of the model."""
         self.members = members
 
+    def norms(self) -> list[dict[str, Tensor]]:
+        """The norms of each network before any noise: the members."""
+        return self.members
+
+    def draw(self) -> Optional[dict[str, Tensor]]:
+        """Noise on the gammas of all layers, see :meth:`build`; or none."""
+        return None
+
     def __len__(self) -> int:
-        every = max(1, len(self.members)) * self.draws_per_member
+        every = max(1, len(self.norms()))
         return min(every, self.networks or every)
 
     @property
-    def draws_per_member(self) -> int:
-        """Draws of one member; without noise all draws are one network."""
-        return self.samples if self.is_noisy else 1
-
-    @property
-    def is_noisy(self) -> bool:
-        """Whether any layer that predicts has noise."""
-        if self.alpha is not None:
-            return self.alpha > 0
-        return any(self.layers[n].alpha for n in self.in_scope
-                   if n in self.layers)
-
-    @property
-    def noise_settings(self) -> str:
-        """The noise and the views, as text."""
-        alpha = "the layers' alpha" if self.alpha is None else (
-            f'alpha {self.alpha:g}')
-        parts = [alpha, f'scope {self.scope!r}', f'{self.noise} noise']
-        if len(self.views) > 1:
-            parts.append('views ' + ' '.join(map(str, self.views)))
-        return ', '.join(parts)
-
-    @property
-    def answer_settings(self) -> str:
-        """With how the noise is drawn."""
-        pairs = 'antithetic' if self.antithetic else 'independent'
-        return f'{super().answer_settings}, {pairs}, seed {self.seed}'
+    def is_base(self) -> bool:
+        """Whether every network has the norms that the model has."""
+        return not self.norms()
 
     @property
     def is_plain(self) -> bool:
         """Whether the only network is the unchanged model."""
-        return (not self.members and self.draws_per_member == 1
-                and len(self.views) == 1 and self.precision == 'float32')
+        return (self.is_base and len(self.views) == 1
+                and self.precision == 'float32')
 
     def draws(self, forward: Forward) -> Networks:
         """All K networks, ready to run."""
+        self._check_loaded()
+        if self.is_base:
+            return Networks(forward, len(self))
+        return self._of_bank(self.bank(), forward)
+
+    def noise_free(self) -> 'BankPosterior':
+        """The posterior without noise: one network for each member."""
+        return cast(BankPosterior, exact(self))
+
+    def _check_loaded(self) -> None:
         if self.member_files and not self.members:
             raise ValueError(
                 f'the members {list(self.member_files)} of the posterior are '
                 'not loaded, since no weights were; load the checkpoint of '
                 'the base into the model.')
-        if not self.members and self.draws_per_member == 1:
-            return Networks(forward, len(self))
-        if self.noise == 'element':
-            return ElementNetworks(self, forward)
-        return self._of_bank(self.bank(), forward)
-
-    def noise_free(self) -> Posterior:
-        """The posterior with alpha 0: one network for each member."""
-        posterior = cast(BNLPosterior, exact(self))
-        posterior.alpha, posterior.networks = 0., None
-        if not self.members:
-            posterior.views = self.views[:1]
-        return posterior
 
     def _of_bank(self, bank: Bank, forward: Forward) -> Networks:
         return ForkedNetworks(self, forward, bank, self.forks,
@@ -257,7 +184,7 @@ class BNLPosterior(ForkingPosterior):
         layers = [self.layers[name] for name in names]
         first = layers[0].weight
         sizes = [layer.weight.numel() for layer in layers]
-        members = self.members or [{}]
+        members = self.norms() or [{}]
         tensors = {
             key: torch.stack([
                 torch.cat([
@@ -297,27 +224,16 @@ class BNLPosterior(ForkingPosterior):
         They are compared again only if a norm of the model was replaced or
         written to, because a comparison makes the host wait for the device.
         """
+        norms = self.norms()
         own = [getattr(layer, key) for layer in self.layers.values()
                for key in layer.FOLDED]
-        key = (id(self.members), tuple(map(_state_of, own)))
+        key = (id(norms), tuple(map(_state_of, own)))
         if self._compared[0] != key:
             self._compared = key, {
                 name for name, layer in self.layers.items()
-                if any(_differs(layer, name, member)
-                       for member in self.members)
+                if any(_differs(layer, name, member) for member in norms)
             }
         return self._compared[1]
-
-    def draw(self) -> dict[str, Tensor]:
-        """eps of all layers, so that all scopes share their draws."""
-        shapes = {n: layer.weight.shape for n, layer in self.layers.items()}
-        key = (tuple(shapes.items()), max(1, len(self.members)),
-               self.draws_per_member, self.antithetic, self.seed)
-        known, eps = self._eps
-        if known != key:
-            eps = draw_eps(shapes, *key[1:])
-            self._eps = key, eps
-        return eps
 
     def forks(self, value: Bank, vmapped: bool) -> dict:
         """Handlers that run the model's norms as those of one network."""

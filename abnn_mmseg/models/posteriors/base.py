@@ -90,6 +90,9 @@ class Posterior:
 
     # Whether member files can be loaded into it.
     takes_members = False
+    # What these files may hold, by `kind` in their metadata: None are
+    # members that were trained.
+    member_kinds: tuple[Optional[str], ...] = (None, )
     # Whether there is anything to fine-tune.
     trains = False
     # Level of the noise and the layers that have it, as in the config.

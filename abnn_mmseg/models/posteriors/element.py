@@ -13,7 +13,7 @@ from abnn_mmseg.models.posteriors.forking import slice_values
 from abnn_mmseg.models.posteriors.views import View
 
 if TYPE_CHECKING:
-    from abnn_mmseg.models.posteriors.bank import BNLPosterior
+    from abnn_mmseg.models.posteriors.abnn import BNLPosterior
 
 
 class ElementNetworks(Networks):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from abnn_mmseg.compat import tree_map
 from abnn_mmseg.models.passes import Handler, handling
-from abnn_mmseg.models.posteriors.bank import Bank, BNLPosterior
+from abnn_mmseg.models.posteriors.bank import Bank, BankPosterior
 from abnn_mmseg.models.posteriors.forking import ForkedNetworks, slice_values
 from abnn_mmseg.models.posteriors.views import View
 
@@ -21,8 +21,7 @@ class GraphNetworks:
     """K networks for one image, without ``vmap`` and without random numbers.
 
     Args:
-        posterior (BNLPosterior): Whose networks.
-        bank (Bank): Their norms.
+        posterior (BankPosterior): Whose networks.
         forward (Callable): The model's deterministic pass, from the size of
             the logits and images to logits.
         example (Tensor): One image, to see what all networks share.
@@ -30,9 +29,10 @@ class GraphNetworks:
             and make a larger graph.
     """
 
-    def __init__(self, posterior: BNLPosterior, bank: Bank, forward: Callable,
+    def __init__(self, posterior: BankPosterior, forward: Callable,
                  example: Tensor, draws_per_pass: int) -> None:
         self.posterior = posterior
+        bank: Bank = posterior.bank()
         self.bank = bank
         self.forward = forward
         self.draws_per_pass = draws_per_pass

@@ -1,0 +1,1 @@
+"""Posteriors of norm parameters that are fitted: Laplace, SWAG, HMC."""

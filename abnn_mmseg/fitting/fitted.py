@@ -1,0 +1,75 @@
+"""What every fit starts from and ends with: the base, and a member file."""
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Optional, Union
+
+import torch
+from mmengine.config import Config
+from torch import Tensor
+
+from abnn_mmseg.engine.loading import BAYESIAN, build_segmentor
+from abnn_mmseg.members.files import fingerprint, norm_state, save_members
+from abnn_mmseg.models.posteriors.bank import BankPosterior
+from abnn_mmseg.models.segmentor import BayesianSegmentor
+from abnn_mmseg.utils.files import atomic_write
+
+Scope = Union[str, Sequence[str]]
+
+
+def fitted_config(cfg: Config, kind: str, scope: Scope = 'all') -> Config:
+    """The config with this kind of posterior, whatever it had before.
+
+    Args:
+        cfg (Config): Of the base, or of its ABNN.
+        kind (str): Type of the posterior.
+        scope (str | Sequence[str]): The layers whose norms vary.
+    """
+    cfg = Config(cfg.to_dict())
+    cfg.model.type = BAYESIAN.get(cfg.model.type, cfg.model.type)
+    cfg.model.posterior = dict(type=kind, scope=scope)
+    return cfg
+
+
+def build_for_fit(cfg: Config, base: Union[str, Path],
+                  device: Optional[str] = None) -> BayesianSegmentor:
+    """The base with the posterior to fit, in eval mode."""
+    return build_segmentor(cfg, [base], device)
+
+
+def layers_to_fit(model: BayesianSegmentor) -> list[str]:
+    """Layers in scope that predict: auxiliary heads do not."""
+    posterior = model.posterior
+    assert isinstance(posterior, BankPosterior)
+    return [name for name in posterior.in_scope if name in posterior.layers]
+
+
+def split_vector(theta: Tensor, like: dict[str, Tensor],
+                 dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
+    """A vector, or rows of them, as tensors by name."""
+    parts = theta.split([value.numel() for value in like.values()], -1)
+    return {
+        name: part.reshape(*theta.shape[:-1], *like[name].shape).to(dtype)
+        for name, part in zip(like, parts)
+    }
+
+
+def save_fit(path: Union[str, Path], model: BayesianSegmentor,
+             states: Sequence[dict[str, Tensor]], metas: Sequence[dict],
+             report: dict) -> None:
+    """Write a member file, and the report of the fit beside it as JSON.
+
+    Args:
+        path (str): The file; the report has its name and ``.json``.
+        model (BayesianSegmentor): With the weights of the base.
+        states (Sequence[dict]): What each member has instead of the base's.
+        metas (Sequence[dict]): Descriptions of the members.
+        report (dict): How the fit went.
+    """
+    own = norm_state(model)
+    save_members(path, [
+        dict(state={**own, **state}, meta=meta)
+        for state, meta in zip(states, metas)
+    ], fingerprint(model))
+    atomic_write(Path(path).with_suffix('.json'),
+                 json.dumps(report, indent=2) + '\n')
