@@ -41,6 +41,10 @@ setup(
     long_description=(here / 'README.md').read_text(),
     long_description_content_type='text/markdown',
     author='The abnn_mmseg authors',
+    project_urls={
+        'Paper': 'https://arxiv.org/abs/2312.15297',
+        'MMSegmentation': 'https://github.com/open-mmlab/mmsegmentation',
+    },
     license='Apache-2.0',
     keywords='semantic segmentation, uncertainty, anomaly detection, '
     'Bayesian neural networks, MMSegmentation',

@@ -149,7 +149,10 @@ def child_config(cfg: Config, base: str, checkpoint: str) -> str:
     init_default_scope(cfg.get('default_scope', 'mmseg'))
     return ''.join([
         comment(f'ABNN for {Path(base).name}: {facts(cfg)}.'),
-        statement('_base_', [base]),
+        # mmseg's own tools do not know the names before they import us.
+        statement('_base_', [
+            Code(f"__import__('abnn_mmseg').config_path({base!r})")
+            if '::' in base else base]),
         *_imports(cfg),
         statement('load_from', checkpoint,
                   'The trained network that every member starts from.'),

@@ -74,9 +74,16 @@ def save_onnx(program: ExportedProgram,
         raise ImportError(
             f'the export needs {error.name}, which is not installed; run '
             "`pip install 'abnn-mmseg[onnx]'`.") from error
-    onnx: Any = torch.onnx.export(
-        program, dynamo=True, verbose=False, input_names=['image'],
-        output_names=output_names(model))
+    try:
+        onnx: Any = torch.onnx.export(
+            program, dynamo=True, verbose=False, input_names=['image'],
+            output_names=output_names(model))
+    except torch.onnx.OnnxExporterError as error:
+        reason = str(error.__cause__ or error).strip().splitlines()[0]
+        raise ValueError(
+            f'{path} is not written: ONNX has no operator for a part of this '
+            f'model ({reason}); a name that ends in .pt2 gives the program of '
+            'torch.export.') from error
     _, height, width, _ = onnx.model.graph.inputs[0].shape
     onnx.rename_axes({height: 'height', width: 'width'})
     metadata = dict(metadata or {})

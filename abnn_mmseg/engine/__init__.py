@@ -1,6 +1,7 @@
 """Training of members and the hooks around it."""
 from abnn_mmseg.engine.hooks import AuditHook, MemberHook
 from abnn_mmseg.engine.loops import MemberTrainLoop
+from abnn_mmseg.engine.pictures import draw_maps
 from abnn_mmseg.engine.trainer import MemberTrainer, train
 from abnn_mmseg.members.files import (
     load_base,
@@ -11,5 +12,6 @@ from abnn_mmseg.members.files import (
 
 __all__ = [
     'AuditHook', 'MemberHook', 'MemberTrainLoop', 'MemberTrainer',
-    'load_base', 'load_members', 'read_members', 'save_members', 'train'
+    'draw_maps', 'load_base', 'load_members', 'read_members', 'save_members',
+    'train'
 ]

@@ -2,6 +2,7 @@
 from pathlib import Path
 from typing import Any, Union
 
+import mmseg
 from mmengine.config import Config
 
 from abnn_mmseg.compat import find_bases_with
@@ -18,7 +19,7 @@ def configs_folder() -> Path:
 
 
 def config_path(name: str) -> str:
-    """Path of a config of this package.
+    """Path of a config of this package, or of mmseg.
 
     In a ``_base_`` it also works where nobody has imported the package yet,
     such as in mmseg's own tools::
@@ -26,16 +27,21 @@ def config_path(name: str) -> str:
         _base_ = __import__('abnn_mmseg').config_path('NAME.py')
 
     Args:
-        name (str): Path below ``configs``.
+        name (str): Path below ``configs``; with ``mmseg::`` before it, below
+            those of mmseg.
     """
-    folder = configs_folder()
-    path = folder / name
+    package, _, below = name.rpartition('::')
+    folder, prefix = configs_folder(), PREFIX
+    if package == 'mmseg':
+        folder = Path(mmseg.__path__[0]) / '.mim' / 'configs'
+        prefix = 'mmseg::'
+    path = folder / below
     if not path.is_file():
         names = [p.relative_to(folder).as_posix()
                  for p in sorted(folder.rglob('*.py'))]
-        hint = (f'did you mean {PREFIX}{closest(name, names)}?' if names else
+        hint = (f'did you mean {prefix}{closest(below, names)}?' if names else
                 f'{folder} has no configs, so install the package again.')
-        raise FileNotFoundError(f'{PREFIX}{name} does not exist; {hint}')
+        raise FileNotFoundError(f'{prefix}{below} does not exist; {hint}')
     return str(path)
 
 

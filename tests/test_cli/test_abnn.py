@@ -1,5 +1,6 @@
 """The subcommands of ``abnn`` and the tools over them."""
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -61,6 +62,21 @@ def test_a_base_of_the_package_has_a_name(tmp_path):
         assert '_scope_' not in cfg.pretty_text
 
 
+@pytest.mark.parametrize('name', [
+    'abnn_deeplabv3plus_muad.py',
+    'mmseg::pspnet/pspnet_r50-d8_4xb2-40k_cityscapes-512x1024.py'])
+def test_a_base_has_a_path_before_anybody_imports_the_package(
+        name, tmp_path):
+    child = tmp_path / 'child.py'
+    child.write_text(
+        f"_base_ = __import__('abnn_mmseg').config_path({name!r})\n")
+    out = subprocess.run(
+        [sys.executable, '-c', 'from mmengine.config import Config\n'
+         f'print(Config.fromfile({str(child)!r}).model.type)'],
+        cwd=ROOT, text=True, capture_output=True, check=True).stdout
+    assert out.splitlines()[-1].endswith('EncoderDecoder')
+
+
 def test_a_name_that_is_no_config_suggests_one():
     with pytest.raises(FileNotFoundError, match='did you mean '
                        'abnn_mmseg::abnn_deeplabv3plus_muad.py?'):
@@ -80,7 +96,6 @@ def test_mim_finds_every_model_config():
 
 
 def test_commands_are_imported_when_they_are_called():
-    import subprocess
     script = ('import sys, abnn_mmseg.cli.main as m\n'
               'print([n for n in sys.modules '
               "if n.startswith('abnn_mmseg.cli.') and n != m.__name__])")

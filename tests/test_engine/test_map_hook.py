@@ -5,9 +5,12 @@ import cv2
 import numpy as np
 import pytest
 from mmengine.runner import Runner
+from mmseg.apis import inference_model
 from sketches import abnn_config
 
+from abnn_mmseg.engine import draw_maps
 from abnn_mmseg.engine.hooks import MapVisualizationHook
+from abnn_mmseg.engine.loading import build_segmentor
 
 SCORES = ('entropy', 'mutual_information')
 
@@ -45,6 +48,20 @@ def test_tensorboard_shows_the_maps(sketch, base, tmp_path):
     log = event_accumulator.EventAccumulator(str(events)).Reload()
     [tag] = log.Tags()['images']
     assert tag.startswith('val_00000_')
+
+
+def test_inference_functions_have_a_line_that_draws_maps(
+        sketch, base, tmp_path):
+    cfg = abnn_config(sketch, tmp_path, base)
+    model = build_segmentor(cfg, base, 'cpu')
+    model.dataset_meta = dict(palette=[[i * 9] * 3 for i in range(15)])
+    [file, *_] = sorted(sketch.rglob('test_id/leftImg8bit/*.png'))
+    result = inference_model(model, str(file))
+    out = tmp_path / 'maps.png'
+    picture = draw_maps(model, file, result, SCORES, out_file=out)
+    assert np.array_equal(cv2.imread(str(out))[..., ::-1], picture)
+    # Image, prediction, and two maps with a bar.
+    assert picture.shape[0] == 32 + 8 and picture.shape[1] > 4 * 72
 
 
 def test_a_scale_is_given_natural_or_that_of_the_first_picture():

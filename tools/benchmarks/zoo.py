@@ -4,12 +4,14 @@ import statistics
 import time
 from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Callable
 
 import torch
 from mmengine.registry import init_default_scope
 from mmseg.registry import MODELS
 
+from abnn_mmseg.deploy.onnx import export_program, save_onnx
 from abnn_mmseg.models.posteriors import DeterministicPosterior
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.console import progress
@@ -31,6 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--draws', type=int, default=8)
     parser.add_argument('--repeats', type=int, default=3)
     parser.add_argument('--device', default='cpu')
+    parser.add_argument(
+        '--onnx', action='store_true',
+        help='also write each model, with two networks, as an ONNX file')
     parser.add_argument(
         '--markdown', help=f'page whose part after {MARK} is replaced')
 
@@ -63,9 +68,22 @@ def measure(name: str, args: argparse.Namespace) -> dict:
     trained = sum(p.numel() for p in parameters if p.requires_grad)
     with torch.no_grad():
         costs = cost_ratios(model, args)
+    if args.onnx:
+        costs['onnx'] = onnx_support(model)
     return dict(
         norms=describe_norms(model), parameters_m=total / 1e6,
         trained_percent=100 * trained / total, **costs)
+
+
+def onnx_support(model: BayesianSegmentor) -> str:
+    """Whether a model can be one ONNX file: yes, or why not."""
+    model.posterior = attached(model, 2)
+    with TemporaryDirectory() as folder:
+        try:
+            save_onnx(export_program(model), model, f'{folder}/model.onnx')
+        except (ValueError, RuntimeError) as error:
+            return f'no: {str(error).splitlines()[0]}'
+    return 'yes'
 
 
 def describe_norms(model: BayesianSegmentor) -> str:
@@ -120,7 +138,8 @@ def write_page(path: Path, rows: list[dict], args: argparse.Namespace) -> None:
         f'{args.draws} draws, {height}x{width}, {args.device}, '
         f'{torch.get_num_threads()} threads, torch {torch.__version__}.', '',
         '| model | norms converted/found | parameters | trained | cost, '
-        '`all` | cost, `decode_head` |', '|---|---|---|---|---|---|'
+        '`all` | cost, `decode_head` | ONNX |',
+        '|---|---|---|---|---|---|---|'
     ]
     lines += [f'| {" | ".join(_cells(row))} |' for row in rows]
     atomic_write(path, f'{text}{MARK}\n\n' + '\n'.join(lines) + '\n')
@@ -128,7 +147,7 @@ def write_page(path: Path, rows: list[dict], args: argparse.Namespace) -> None:
 
 def _cells(row: dict) -> list[str]:
     if row.get('missing'):
-        return [row['model'], f'not built: {row["missing"]}', *['-'] * 4]
+        return [row['model'], f'not built: {row["missing"]}', *['-'] * 5]
     ratios = [
         f'{row[f"ratio_{scope}"]:.1f}' if f'ratio_{scope}' in row else
         'no norms' for scope in SCOPES
@@ -136,5 +155,6 @@ def _cells(row: dict) -> list[str]:
     star = '\\*' if row['one_by_one'] else ''
     return [
         row['model'] + star, row['norms'], f'{row["parameters_m"]:.1f} M',
-        f'{row["trained_percent"]:.2f} %', *ratios
+        f'{row["trained_percent"]:.2f} %', *ratios,
+        row.get('onnx', 'not tried')
     ]

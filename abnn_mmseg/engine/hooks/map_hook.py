@@ -102,6 +102,11 @@ class MapVisualizationHook(Hook):
         image = mmcv.imfrombytes(
             get(sample.img_path, backend_args=self.backend_args),
             channel_order='rgb')
+        return self.compose(image, sample, meta)
+
+    def compose(self, image: np.ndarray, sample: SegDataSample,
+                meta: dict) -> np.ndarray:
+        """The same picture of an RGB image that is loaded already."""
         panels = [self._fit(image)]
         table = palette_table(meta.get('palette') or ())
         for field in ('gt_sem_seg', 'pred_sem_seg'):
