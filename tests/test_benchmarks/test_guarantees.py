@@ -78,7 +78,7 @@ def test_a_method_is_as_large_as_itself():
 
 def test_it_runs_and_resumes(sketch, base, tmp_path, monkeypatch):
     monkeypatch.setattr(guarantees, 'SETS', dict(
-        home=dict(split='test_ood'), away=dict(split='val')))
+        home=dict(split='test_ood'), away=dict(split='test_ood')))
     cfg = abnn_config(sketch, tmp_path / 'work', base)
     cfg.dump(tmp_path / 'toy.py')
     members = tmp_path / 'members.pth'
