@@ -1,6 +1,6 @@
 """Label sets and alarms of a prediction, for the guarantees that hold."""
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from mmengine.structures import PixelData
 from mmseg.structures import SegDataSample
@@ -22,9 +22,10 @@ def settings_of(model: 'BayesianSegmentor', posterior: 'Posterior', risk: str,
     parts = [posterior.answer_settings]
     if risk in SET_RISKS:
         parts.append(f'prediction {prediction}, temperature {temperature:g}')
-    if (model.test_cfg or {}).get('mode') == 'slide':
-        parts.append(f'windows {tuple(model.test_cfg.crop_size)} every '
-                     f'{tuple(model.test_cfg.stride)}')
+    test_cfg: Any = model.test_cfg or {}
+    if test_cfg.get('mode') == 'slide':
+        parts.append(f'windows {tuple(test_cfg.crop_size)} every '
+                     f'{tuple(test_cfg.stride)}')
     return ', '.join(parts)
 
 
