@@ -15,6 +15,8 @@ from abnn_mmseg.utils.console import say_errors
 COMMANDS = {
     'init': 'write the ABNN config of your own network',
     'train': 'train a base network, or the ABNN members of one',
+    'distill': 'make a student that gives the maps of all networks in one '
+               'pass',
     'test': 'test a base network, or a base with its members',
     'export': 'write predictions and uncertainty maps of images',
     'onnx': 'write a model with all its networks as one ONNX file',

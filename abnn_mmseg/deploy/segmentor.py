@@ -63,6 +63,8 @@ class DeployedSegmentor(nn.Module):
         sets ``[1, C, H, W]`` and alarms ``[1, 1, H, W]``, bool, of the
         guarantees that hold."""
         inputs = self.prepare(image)
+        if self.model.posterior.is_student:
+            return self._of_student(inputs)
         statistics = self._statistics(self.draws(inputs))
         centre = statistics
         if self.centres is not self.draws:
@@ -71,6 +73,23 @@ class DeployedSegmentor(nn.Module):
         probability = self._tempered(centre.probability)
         guaranteed = [g.apply(probability, maps) for g in self.guarantees]
         return (probability, *maps.values(), *guaranteed)
+
+    def _of_student(self, inputs: Tensor) -> tuple[Tensor, ...]:
+        """The outputs of the original network with a student's head."""
+        posterior, scores = self.model.posterior, self.model.scores
+        meta = dict(img_shape=torch.Size(inputs.shape[2:]))
+        networks = posterior.draws(
+            lambda images: self.model.encode_decode(images, [meta]))
+        statistics = centre = statistics_for(scores)
+        for number, view in enumerate(posterior.views):
+            [chunk] = networks.chunks([number], view, inputs)
+            posterior.observe(statistics, view.through(chunk, inputs)[:, 0])
+        if self.model.prediction != 'posterior_mean':
+            centre = statistics_for(scores)
+            centre.update(self.model._to_logits(networks.base()(inputs)[0]))
+        maps = compute_scores(statistics, scores)
+        return (self._tempered(centre.probability[:, None]),
+                *(map_[None] for map_ in maps.values()))
 
     def _statistics(self, logits: Iterator[Tensor]) -> StreamingStatistics:
         statistics = statistics_for(self.model.scores)
@@ -119,11 +138,12 @@ def output_names(model: BayesianSegmentor) -> list[str]:
 def _check(model: BayesianSegmentor) -> None:
     """Raise ValueError if a graph would not compute what the model does."""
     posterior = model.posterior
-    if not (posterior.is_plain or isinstance(posterior, BankPosterior)):
+    if not (posterior.is_plain or posterior.is_student
+            or isinstance(posterior, BankPosterior)):
         raise ValueError(
             f'the networks of {type(posterior).__name__} are not constants '
-            'that one graph can hold; export a BNLPosterior, or one network '
-            'with DeterministicPosterior.')
+            'that one graph can hold; export a BNLPosterior, a student, or '
+            'one network with DeterministicPosterior.')
     if posterior.noise == 'element':
         raise ValueError("noise='element' draws random numbers for every "
                          "pixel; a graph needs noise='channel'.")

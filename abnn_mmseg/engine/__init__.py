@@ -1,6 +1,6 @@
 """Training of members and the hooks around it."""
 from abnn_mmseg.engine.hooks import AuditHook, MemberHook
-from abnn_mmseg.engine.loops import MemberTrainLoop
+from abnn_mmseg.engine.loops import DistillTrainLoop, MemberTrainLoop
 from abnn_mmseg.engine.pictures import draw_maps
 from abnn_mmseg.engine.trainer import MemberTrainer, train
 from abnn_mmseg.members.files import (
@@ -11,7 +11,7 @@ from abnn_mmseg.members.files import (
 )
 
 __all__ = [
-    'AuditHook', 'MemberHook', 'MemberTrainLoop', 'MemberTrainer',
-    'draw_maps', 'load_base', 'load_members', 'read_members', 'save_members',
-    'train'
+    'AuditHook', 'DistillTrainLoop', 'MemberHook', 'MemberTrainLoop',
+    'MemberTrainer', 'draw_maps', 'load_base', 'load_members',
+    'read_members', 'save_members', 'train'
 ]

@@ -1,19 +1,57 @@
-"""A registered loop that trains all members of a config."""
+"""Registered loops: train all members of a config, or distil a student."""
 import copy
 from typing import Any
 
+from mmengine.config import Config
 from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 from mmseg.registry import LOOPS
 from torch import nn
 
 from abnn_mmseg.compat import BareLoop, forget_checkpoints
+from abnn_mmseg.engine.distiller import Distiller
 from abnn_mmseg.engine.trainer import MemberTrainer, check_base
+from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.checkpoints import safe_globals
 
 
+class JobLoop(BareLoop):
+    """A training loop that leaves the work to runners of its own.
+
+    Args:
+        runner (Runner): Whose config says what to do.
+        dataloader (dict): Config of the training dataloader.
+    """
+
+    iter = 0
+    epoch = 0
+    max_epochs = 1
+    max_iters = 1
+    val_interval = 1000
+    val_begin = 1
+
+    def __init__(self, runner: Runner, dataloader: dict) -> None:
+        check_base(runner.cfg)
+        super().__init__(runner, dataloader)
+        # The runners of the job load and resume.
+        forget_checkpoints(runner)
+
+    def run(self) -> nn.Module:
+        """Do what is missing of the job; return the model."""
+        model: Any = self.runner.model
+        cfg = copy.deepcopy(self.runner.cfg)
+        cfg.work_dir = self.runner.work_dir
+        with safe_globals():
+            self.do(cfg, model.module if is_model_wrapper(model) else model)
+        return model
+
+    def do(self, cfg: Config, model: BayesianSegmentor) -> None:
+        """Do the job of a config with its model."""
+        raise NotImplementedError
+
+
 @LOOPS.register_module()
-class MemberTrainLoop(BareLoop):
+class MemberTrainLoop(JobLoop):
     """Trains the members of a config, one after the other, from its base.
 
     With it, mmseg's own ``tools/train.py`` does what ours does::
@@ -34,27 +72,44 @@ class MemberTrainLoop(BareLoop):
             ``max_epochs``.
     """
 
-    iter = 0
-    epoch = 0
-
     def __init__(self, runner: Runner, dataloader: dict, members: int = 3,
                  **loop) -> None:
-        check_base(runner.cfg)
         super().__init__(runner, dataloader)
         self.members = members
         self.max_epochs = loop.get('max_epochs', 1)
         self.max_iters = loop.get('max_iters', self.max_epochs)
         self.val_interval = loop.get('val_interval', 1000)
         self.val_begin = loop.get('val_begin', 1)
-        # The runner of each member loads and resumes.
-        forget_checkpoints(runner)
 
-    def run(self) -> nn.Module:
-        """Train the missing members; return the model."""
-        model: Any = self.runner.model
-        cfg = copy.deepcopy(self.runner.cfg)
-        cfg.work_dir = self.runner.work_dir
-        with safe_globals():
-            MemberTrainer(cfg, model=model.module if is_model_wrapper(
-                model) else model).run()
-        return model
+    def do(self, cfg: Config, model: BayesianSegmentor) -> None:
+        """Train the missing members."""
+        MemberTrainer(cfg, model=model).run()
+
+
+@LOOPS.register_module()
+class DistillTrainLoop(JobLoop):
+    """Distils the posterior of a config into a student.
+
+    With it, mmseg's own ``tools/train.py`` does what ``abnn distill`` does::
+
+        load_from = 'my_checkpoint.pth'
+        model = dict(posterior=dict(members='members.pth'))
+        train_cfg = dict(type='DistillTrainLoop', max_iters=400)
+
+    The student is ``student.pth`` in the work folder. ``--resume`` goes on
+    with an unfinished one.
+
+    Args:
+        runner (Runner): Whose config says what to distil.
+        dataloader (dict): Config of the training dataloader.
+        **options: See :class:`Distiller`.
+    """
+
+    def __init__(self, runner: Runner, dataloader: dict, **options) -> None:
+        super().__init__(runner, dataloader)
+        self.options = options
+        self.max_iters = options.get('max_iters', 1)
+
+    def do(self, cfg: Config, model: BayesianSegmentor) -> None:
+        """Distil, unless that is done."""
+        Distiller(cfg, model, **self.options).run()

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from abnn_mmseg.members.guarantees import KEY, load_guarantees, merged
+from abnn_mmseg.members.students import check_student, is_student
 from abnn_mmseg.models.bnl import bayesian_layers
 from abnn_mmseg.models.posteriors import Posterior
 from abnn_mmseg.models.posteriors.gaussian import SPREAD
@@ -39,7 +40,8 @@ VERSION = 1
 CARRIED = 'abnn_members.'
 # The posterior of each kind of member.
 KINDS = {None: 'BNLPosterior', 'hmc': 'SampledPosterior',
-         'laplace': 'LaplacePosterior', 'swag': 'SWAGPosterior'}
+         'laplace': 'LaplacePosterior', 'student': 'DistilledPosterior',
+         'swag': 'SWAGPosterior'}
 
 
 def fingerprint(model: nn.Module) -> str:
@@ -207,7 +209,10 @@ def use_members(posterior: Posterior, members: Sequence[dict]) -> None:
 
 
 def kind_of(member: dict) -> Optional[str]:
-    """``'laplace'``, ``'swag'`` or ``'hmc'``; None is a trained member."""
+    """``'laplace'``, ``'swag'``, ``'hmc'`` or ``'student'``.
+
+    None is a trained member.
+    """
     return member['meta'].get('kind')
 
 
@@ -265,6 +270,9 @@ def check_members(model: nn.Module, members: Sequence[dict]) -> None:
     own = norm_state(model)
     base = fingerprint(model)
     for member in members:
+        if is_student(member):
+            check_student(model, member, base)
+            continue
         path, state = member['path'], norms_of(member['state'])
         strange = sorted(set(state) ^ set(own))
         strange += [k for k in own if k in state

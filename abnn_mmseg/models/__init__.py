@@ -5,6 +5,7 @@ from abnn_mmseg.models.losses import RandomPriorCrossEntropyLoss
 from abnn_mmseg.models.posteriors import (
     BNLPosterior,
     DeterministicPosterior,
+    DistilledPosterior,
     DropoutPosterior,
     EnsemblePosterior,
     Posterior,
@@ -21,7 +22,7 @@ __all__ = [
     'BNL', 'BNLGN', 'BNLIN', 'BNLLN', 'BNLPosterior',
     'BayesianCascadeEncoderDecoder', 'BayesianEncoderDecoder',
     'BayesianMultimodalEncoderDecoder', 'BayesianNorm', 'BayesianTTAModel',
-    'ConversionReport', 'DeterministicPosterior', 'DropoutPosterior',
-    'EnsemblePosterior', 'Posterior', 'RandomPriorCrossEntropyLoss',
-    'TTAPosterior', 'convert_norms'
+    'ConversionReport', 'DeterministicPosterior', 'DistilledPosterior',
+    'DropoutPosterior', 'EnsemblePosterior', 'Posterior',
+    'RandomPriorCrossEntropyLoss', 'TTAPosterior', 'convert_norms'
 ]

@@ -273,8 +273,8 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
                     logits = stitch(
                         partial(view.through, chunk), inputs, windows)
                     for i in active:
-                        statistics[i].update(self._to_logits(
-                            self._to_image(logits[:, i], metas[i])))
+                        posterior.observe(statistics[i], self._to_image(
+                            logits[:, i], metas[i]))
             if posterior.tolerance is not None:
                 active = [i for i in active if not statistics[i].is_certain(
                     posterior.tolerance)]

@@ -79,8 +79,16 @@ SCORES = dict(
     variance=variance,
     max_logit=max_logit,
     energy=energy)
-# Those that need the mean logits.
-LOGIT_SCORES = ('max_logit', 'energy')
+# The means that each is a function of.
+NEEDS: dict[str, tuple[str, ...]] = dict(
+    msp=('probability', ),
+    entropy=('probability', ),
+    expected_entropy=('expected_entropy', ),
+    mutual_information=('probability', 'expected_entropy'),
+    variance=('probability', 'second_moment'),
+    max_logit=('logits', ),
+    energy=('logits', ))
+LOGIT_SCORES = tuple(name for name in NEEDS if 'logits' in NEEDS[name])
 # Those that usually stay far below the highest value they can take.
 SMALL_SCORES = ('mutual_information', 'variance')
 DEFAULT_SCORES = ('msp', 'entropy', 'expected_entropy', 'mutual_information',

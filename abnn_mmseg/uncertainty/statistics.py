@@ -53,6 +53,13 @@ class StreamingStatistics:
             self._add('logits', logits)
         self.count += len(logits)
 
+    def include(self, means: dict[str, Tensor], count: int) -> None:
+        """Take in the means, by name, that ``count`` networks have."""
+        for name, mean in means.items():
+            if name != 'logits' or self.with_logits:
+                self._add(name, count * mean[None])
+        self.count += count
+
     def merge(self, other: 'StreamingStatistics') -> None:
         """Take in the networks that another one has seen."""
         for name, total in other._sums.items():

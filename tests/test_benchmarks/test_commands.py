@@ -48,7 +48,7 @@ def test_inference_measures_every_way_and_plots(toy, base, tmp_path,
         inference, '--config', toy, '--checkpoint', base, '--size', 32, 48,
         '--repeats', 1, '--error-size', 32, 48, '--reference', 8, '--plot',
         tmp_path / 'cost.png')
-    for way in ('all', 'decode_head', 'late', 'element', 'copies'):
+    for way in ('all', 'decode_head', 'late', 'element', 'student', 'copies'):
         assert result[f'ratio_{way}'] > 0
     assert result['peak_mb_k8'] > 100 and result['bank_mb_m3_l8'] < 1
     assert [row['draws'] for row in result['costs']] == [2, 4]

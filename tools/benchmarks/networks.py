@@ -14,9 +14,11 @@ from abnn_mmseg.members.files import load_base
 from abnn_mmseg.models.posteriors import (
     BNLPosterior,
     DeterministicPosterior,
+    DistilledPosterior,
     Posterior,
 )
 from abnn_mmseg.models.segmentor import BayesianSegmentor
+from abnn_mmseg.models.students import new_student
 from abnn_mmseg.uncertainty import StreamingStatistics
 
 SCOPES = ('all', 'decode_head', 'late')
@@ -27,7 +29,7 @@ OPTIONS: dict[str, dict] = dict(
     all_bf16=dict(precision='bfloat16'),
     views4=dict(networks=4, views=VIEWS),
     views4_bf16=dict(networks=4, views=VIEWS, precision='bfloat16'))
-WAYS = SCOPES + (*OPTIONS, 'copies')
+WAYS = SCOPES + (*OPTIONS, 'student', 'copies')
 
 
 def build(config: Union[str, Config],
@@ -71,10 +73,30 @@ def way(name: str, model: BayesianSegmentor, images: Tensor,
     if name == 'deterministic':
         posterior: Posterior = DeterministicPosterior()
         posterior.attach(model)
+    elif name == 'student':
+        return _student(model, images)
     else:
         options = OPTIONS.get(name) or dict(scope=name)
         posterior = attached(model, draws, **options)
     return lambda: predict(model, images, posterior)
+
+
+def _student(model: BayesianSegmentor, images: Tensor) -> Callable:
+    """Class map of the original network and maps of a student, untrained:
+    what it says has no influence on the cost."""
+    with torch.no_grad():
+        posterior = DistilledPosterior()
+        posterior.attach(model)
+        posterior.head = new_student(model, images).eval()
+
+    def run():
+        before, model.prediction = model.prediction, 'base'
+        try:
+            return predict(model, images, posterior)
+        finally:
+            model.prediction = before
+
+    return run
 
 
 def _copies(model: BayesianSegmentor, images: Tensor, draws: int) -> Callable:

@@ -17,14 +17,17 @@ class ProgressHook(Hook):
         count (int): Members to train in all.
         interval (int): Most iterations between two lines; a short training
             has ten lines. Defaults to 50.
+        what (str): What trains. Defaults to 'Member'.
     """
 
     priority = 'VERY_LOW'
 
-    def __init__(self, done: int, count: int, interval: int = 50) -> None:
+    def __init__(self, done: int, count: int, interval: int = 50,
+                 what: str = 'Member') -> None:
         self.done = done
         self.count = count
         self.interval = interval
+        self.what = what
 
     def before_train(self, runner: Runner) -> None:
         """Start the clock."""
@@ -51,5 +54,5 @@ class ProgressHook(Hook):
         share = 100 * (self.done * last + step) / (self.count * last)
         left = timedelta(seconds=round(seconds * remaining))
         runner.logger.info(
-            f'Member {self.done + 1} of {self.count}, iteration {step} of '
-            f'{last}: {share:.0f} % of all, {left} left.')
+            f'{self.what} {self.done + 1} of {self.count}, iteration {step} '
+            f'of {last}: {share:.0f} % of all, {left} left.')

@@ -6,6 +6,7 @@ from abnn_mmseg.models.posteriors.base import (
     Posterior,
     TTAPosterior,
 )
+from abnn_mmseg.models.posteriors.distilled import DistilledPosterior
 from abnn_mmseg.models.posteriors.dropout import DropoutPosterior
 from abnn_mmseg.models.posteriors.ensemble import EnsemblePosterior
 from abnn_mmseg.models.posteriors.gaussian import (
@@ -16,6 +17,7 @@ from abnn_mmseg.models.posteriors.sampled import SampledPosterior
 
 __all__ = [
     'BNLPosterior', 'BankPosterior', 'DeterministicPosterior',
-    'DropoutPosterior', 'EnsemblePosterior', 'LaplacePosterior', 'Posterior',
-    'SWAGPosterior', 'SampledPosterior', 'TTAPosterior'
+    'DistilledPosterior', 'DropoutPosterior', 'EnsemblePosterior',
+    'LaplacePosterior', 'Posterior', 'SWAGPosterior', 'SampledPosterior',
+    'TTAPosterior'
 ]

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from abnn_mmseg.models.posteriors.views import View, assign_views, make_views
 from abnn_mmseg.uncertainty.guarantees import Guarantee
+from abnn_mmseg.uncertainty.statistics import StreamingStatistics
 from abnn_mmseg.utils.choices import one_of
 
 if TYPE_CHECKING:
@@ -102,6 +103,12 @@ class Posterior:
     noise: Optional[str] = None
     # Member files that the config names.
     member_files: Optional[Sequence[str]] = None
+    # Seed of what is drawn; None where nothing is.
+    seed: Optional[int] = None
+    # Whether what it loads as a member is a student.
+    is_student = False
+    # Whether its pass also computes what the original network says.
+    gives_base = False
     # Networks in one pass; None chooses by device, memory and input size.
     draws_per_pass: Optional[int] = None
 
@@ -197,6 +204,11 @@ class Posterior:
     def draws(self, forward: Forward) -> Networks:
         """All K networks."""
         return Networks(forward, len(self))
+
+    def observe(self, statistics: StreamingStatistics,
+                outputs: Tensor) -> None:
+        """Take in what n networks say about one image, ``[n, C, H, W]``."""
+        statistics.update(self.model._to_logits(outputs))
 
     def noise_free(self) -> 'Posterior':
         """The posterior of the networks without noise, one a member."""

@@ -1,0 +1,281 @@
+"""Distil a posterior into a student that answers in one pass."""
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Optional
+
+import mmengine
+import mmseg
+import torch
+from mmengine.config import Config
+from mmengine.dataset import pseudo_collate
+from mmengine.device import get_device
+from mmengine.dist import barrier, is_main_process
+from mmengine.registry import init_default_scope
+from mmengine.runner import Runner
+from mmseg.registry import DATASETS, MODELS
+
+import abnn_mmseg
+from abnn_mmseg.datasets.replay import replayable
+from abnn_mmseg.engine.amp import amp_on_cpu
+from abnn_mmseg.engine.distill_data import distillation_loader
+from abnn_mmseg.engine.distillation import Distillation
+from abnn_mmseg.engine.hooks import CostHook, ProgressHook
+from abnn_mmseg.engine.launch import join_on_cpu
+from abnn_mmseg.engine.runners import build_runner, close_log, last_readable
+from abnn_mmseg.engine.settings import first_difference, training_settings
+from abnn_mmseg.engine.student_validation import validate
+from abnn_mmseg.engine.trainer import check_base
+from abnn_mmseg.members.files import (
+    fingerprint,
+    load_base,
+    read_members,
+    save_members,
+)
+from abnn_mmseg.members.students import KEY, norm_fingerprint, student_state
+from abnn_mmseg.models.posteriors import Posterior
+from abnn_mmseg.models.posteriors.options import check_options
+from abnn_mmseg.models.segmentor import BayesianSegmentor
+from abnn_mmseg.models.students import NAMES, StudentHead, new_student
+from abnn_mmseg.utils.checkpoints import safe_globals
+from abnn_mmseg.utils.files import atomic_write, sweep
+
+SETTINGS = 'settings.json'
+FILE = 'student.pth'
+
+
+def distil(cfg: Config, overwrite: bool = False) -> list[dict]:
+    """Distil the posterior of a config whose loop is ``DistillTrainLoop``.
+
+    Args:
+        cfg (Config): Of the teacher: its ``load_from`` is the base, its
+            posterior names the members.
+        overwrite (bool): Replace a finished student. Defaults to False.
+
+    Returns:
+        list[dict]: Rows of the closing table: base, teacher and student.
+    """
+    init_default_scope(cfg.get('default_scope', 'mmseg'))
+    join_on_cpu(cfg)
+    amp_on_cpu(cfg)
+    options = {k: v for k, v in cfg.train_cfg.items() if k != 'type'}
+    with safe_globals():
+        return Distiller(cfg, overwrite=overwrite, **options).run()
+
+
+class Distiller:
+    """Trains a student beside its frozen base and teacher.
+
+    Args:
+        cfg (Config): Of the teacher. With ``cfg.resume`` an unfinished
+            student goes on, as if it had not stopped.
+        model (BayesianSegmentor, optional): The config's model, if it is
+            built already.
+        max_iters (int): Steps. Defaults to 400.
+        networks (int): Of the teacher, for each image. Defaults to 1.
+        lr (float): Of AdamW, decaying to zero. Defaults to 2e-3.
+        width (int): Channels of the student's head. Defaults to 64.
+        statistics (Sequence[str]): What it learns. Defaults to all.
+        images (str, optional): Folder of unlabelled images to learn from.
+        train_images (bool): Learn from ``train_dataloader``. Defaults to
+            True.
+        validate (int): Validation images on which the student is compared
+            with base and teacher. Defaults to 20.
+        interval (int): Steps between checkpoints. Defaults to 50.
+        overwrite (bool): Replace a finished student. Defaults to False.
+    """
+
+    def __init__(self,
+                 cfg: Config,
+                 model: Optional[BayesianSegmentor] = None,
+                 max_iters: int = 400,
+                 networks: int = 1,
+                 lr: float = 2e-3,
+                 width: int = 64,
+                 statistics: Sequence[str] = NAMES,
+                 images: Optional[str] = None,
+                 train_images: bool = True,
+                 validate: int = 20,
+                 interval: int = 50,
+                 overwrite: bool = False) -> None:
+        self.cfg = cfg
+        self.max_iters = max_iters
+        self.networks = networks
+        self.lr = lr
+        self.width = width
+        self.statistics = statistics
+        self.validate = validate
+        self.interval = interval
+        self.seed = (cfg.get('randomness') or {}).get('seed') or 0
+        self.folder = Path(cfg.work_dir)
+        self.path = self.folder / FILE
+        if cfg.get('resume'):
+            sweep(self.folder)
+        elif self.path.exists() and not overwrite:
+            raise FileExistsError(
+                f'{self.path} is finished and would be replaced; add '
+                '--resume to keep it, --overwrite to distil again, or choose '
+                'another --work-dir.')
+        # Building a model may change its config.
+        self.settings = self._settings()
+        check_options(cfg.model.posterior)
+        self.loader = distillation_loader(cfg, images, train_images)
+        self.dataset = DATASETS.build(self.loader.dataset)
+        check_base(cfg)
+        self.model = MODELS.build(cfg.model) if model is None else model
+        load_base(self.model, cfg.load_from)
+        self.teacher = check_teacher(self.model.posterior, networks)
+        self.model.to(get_device()).eval()
+
+    def _settings(self) -> dict[str, Any]:
+        """All that decides on the student, as JSON has it."""
+        known = training_settings(self.cfg)
+        posterior = dict(self.cfg.model.posterior)
+        if isinstance(posterior.get('members'), str):
+            posterior['members'] = [posterior['members']]
+        known['posterior'] = posterior
+        known['load_from'] = self.cfg.get('load_from')
+        known['seed'] = self.seed
+        return json.loads(json.dumps(known, default=str))
+
+    def run(self) -> list[dict]:
+        """Distil unless that is done; return the closing table."""
+        if not (self.cfg.get('resume') and self._is_finished()):
+            self._train()
+        barrier()
+        [member] = read_members(self.path)
+        rows = member['meta'][KEY].get('validation') or []
+        if rows and is_main_process():
+            atomic_write(self.folder / 'validation.json',
+                         json.dumps(rows, indent=1))
+        return rows
+
+    def _is_finished(self) -> bool:
+        if not self.path.is_file():
+            return False
+        [member] = read_members(self.path)
+        self._check(member['meta'].get('training') or {}, self.path)
+        return True
+
+    def _check(self, known: dict, path: Path) -> None:
+        name = first_difference(known, self.settings)
+        if name is not None:
+            raise ValueError(
+                f'{path} was distilled with {name}={known.get(name)!r}, the '
+                f'config says {self.settings.get(name)!r}; remove it to '
+                'distil again, or choose another --work-dir.')
+
+    def _train(self) -> None:
+        torch.manual_seed(self.seed)
+        head = self._new_head()
+        runner = self._runner(Distillation(
+            self.model, self.teacher, head, self.networks))
+        cost = CostHook()
+        runner.register_hook(cost)
+        runner.register_hook(ProgressHook(0, 1, what='Student'))
+        try:
+            runner.train()
+        finally:
+            close_log(runner)
+        barrier()
+        self._save(head.eval(), cost.seconds)
+
+    def _new_head(self) -> StudentHead:
+        """A student for the features that one of the images gives."""
+        data = self.model.data_preprocessor(
+            pseudo_collate([self.dataset[0]]), True)
+        # Not from what the image's chance has left.
+        torch.manual_seed(self.seed)
+        return new_student(
+            self.model, data['inputs'], statistics=self.statistics,
+            width=self.width, networks=len(self.teacher))
+
+    def _runner(self, distillation: Distillation) -> Runner:
+        folder = self.folder / 'distillation'
+        last = last_readable(folder) if self.cfg.get('resume') else None
+        if last is not None and (folder / SETTINGS).is_file():
+            self._check(json.loads((folder / SETTINGS).read_text()), folder)
+        if is_main_process():
+            if last is None:
+                for path in (folder / 'last_checkpoint',
+                             *folder.glob('*.pth')):
+                    path.unlink(missing_ok=True)
+            atomic_write(folder / SETTINGS, json.dumps(self.settings))
+        barrier()
+        return build_runner(
+            distillation, self.cfg, folder, load_from=last,
+            resume=last is not None, **self._runner_settings())
+
+    def _runner_settings(self) -> dict[str, Any]:
+        """What the student's runner has of its own."""
+        wrapper = {k: v for k, v in self.cfg.get('optim_wrapper', {}).items()
+                   if k in ('type', 'dtype', 'loss_scale')}
+        hooks = dict(self.cfg.get('default_hooks') or {})
+        hooks['checkpoint'] = dict(
+            type='CheckpointHook', by_epoch=False, interval=self.interval,
+            max_keep_ckpts=1)
+        hooks.pop('visualization', None)
+        return dict(
+            randomness=dict(self.cfg.get('randomness') or {},
+                            seed=self.seed),
+            train_dataloader=replayable(self.loader, self.seed),
+            train_cfg=dict(type='IterBasedTrainLoop',
+                           max_iters=self.max_iters),
+            optim_wrapper=dict(
+                wrapper, optimizer=dict(
+                    type='AdamW', lr=self.lr, weight_decay=1e-4),
+                clip_grad=dict(max_norm=1.)),
+            param_scheduler=[dict(
+                type='PolyLR', power=0.9, by_epoch=False,
+                end=self.max_iters)],
+            default_hooks=hooks,
+            custom_hooks=[
+                dict(type='StabilityHook'),
+                dict(type='MemberHook', full_checkpoints=True)],
+            **dict.fromkeys((
+                'val_dataloader', 'val_cfg', 'val_evaluator',
+                'test_dataloader', 'test_cfg', 'test_evaluator')))
+
+    def _save(self, head: StudentHead, seconds: float) -> None:
+        rows = []
+        if self.validate and self.cfg.get('val_dataloader') is not None:
+            rows = validate(self.cfg, self.model, self.teacher, head,
+                            self.validate)
+        meta = dict(
+            kind=KEY, seed=self.seed, iterations=self.max_iters,
+            seconds=seconds, training=self.settings,
+            versions=dict(
+                abnn_mmseg=abnn_mmseg.__version__,
+                torch=str(torch.__version__),
+                mmengine=mmengine.__version__,
+                mmseg=mmseg.__version__))
+        meta[KEY] = dict(
+            base_norms=norm_fingerprint(self.model),
+            statistics=list(head.statistics),
+            teacher=dict(
+                type=type(self.teacher).__name__,
+                networks=len(self.teacher),
+                members=len(self.teacher.members),
+                noise=self.teacher.noise_settings),
+            validation=rows)
+        if is_main_process():
+            save_members(self.path, [dict(state=student_state(head),
+                                          meta=meta)],
+                         fingerprint(self.model))
+
+
+def check_teacher(posterior: Posterior, networks: int) -> Posterior:
+    """Refuse a posterior that nothing can be learnt from."""
+    if posterior.is_student:
+        raise ValueError('the posterior of the config is a student already; '
+                         'distil the posterior that it learnt from.')
+    if posterior.takes_members and posterior.trains and (
+            not posterior.members and not posterior.alphas()):
+        raise ValueError('the posterior of the config has neither members '
+                         'nor noise; give the member files.')
+    if not 1 <= networks <= len(posterior):
+        raise ValueError(
+            f'networks={networks} of the distillation, but the posterior '
+            f'{type(posterior).__name__} has {len(posterior)}; ask for 1 to '
+            f'{len(posterior)}, or give it members, samples or views.')
+    return posterior
