@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         'only (0: none), and count what there is')
     parser.add_argument('--splits', type=int, default=200)
     parser.add_argument('--levels', type=float, nargs='+',
-                        default=(0.05, 0.1))
+                        default=(0.1, 0.05))
     parser.add_argument('--score', default='entropy', choices=SCORES)
     parser.add_argument('--plot', help='PNG to draw')
 
@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> dict:
             for drive, by_method in found.items() for name in by_method
             for level in args.levels])
     if args.plot:
-        plot_guarantees(result, found, args.levels[0], args.plot)
+        plot_guarantees(result, args.levels[0], args.plot)
     return result
 
 
