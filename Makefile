@@ -20,12 +20,14 @@ OPENMMLAB := .venv-openmmlab
 ARGS ?=
 
 
-.PHONY: demo camvid docs test test-openmmlab lint venv clean
+.PHONY: demo camvid away docs test test-openmmlab lint venv clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make demo   draw a dataset, make a network Bayesian, test: a page of maps'
 	@echo 'make camvid CAMVID=path   compare methods on your copy of CamVid'
+	@echo 'make away CITYSCAPES_SMALL=path ANOMALY_DEV=path   the same, on roads'
+	@echo '  that a Cityscapes base has not seen'
 	@echo 'make test   run the tests'
 	@echo 'make test-openmmlab   run them on the original mmseg and mmengine'
 	@echo 'make lint   check the style and the types'
@@ -78,6 +80,38 @@ $(CAMVID_RUNS)/laplace/laplace.pth: $(CAMVID_RUNS)/base_0/iter_800.pth | venv
 $(CAMVID_RUNS)/swag/swag.pth: $(CAMVID_RUNS)/base_0/iter_800.pth $(CAMVID_ABNN) | venv
 	$(PYTHON) tools/fit.py swag $(CAMVID_ABNN) $< --work-dir $(@D) \
 	  --iterations 48 --every 2 --rank 18 --overwrite
+
+# Away from home: a Cityscapes base, its members, and two road-anomaly sets.
+# BASE, BACKBONE, AMP and IMAGES are as for camvid; AWAY_SEEDS=0 is one seed.
+CITYSCAPES_SMALL ?= data/cityscapes_small
+ANOMALY_DEV ?= data/anomaly_dev
+AWAY_RUNS ?= work_dirs/away
+AWAY_SEEDS ?= 0,1,2
+COMMA := ,
+export CITYSCAPES_SMALL ANOMALY_DEV AWAY_RUNS AWAY_SEEDS
+AWAY_BASE := configs/deeplabv3plus_r50-caffe-d16_1xb4-6k_cityscapes-small-224x448.py
+AWAY_ABNN := configs/abnn_deeplabv3plus_cityscapes-small.py
+AWAY_TRAINED := $(AWAY_RUNS)/base_0/iter_6000.pth
+AWAY_MEMBERS := $(foreach s,$(subst $(COMMA), ,$(AWAY_SEEDS)),$(AWAY_RUNS)/abnn_$(s)/members.pth)
+
+away: venv $(AWAY_TRAINED) $(AWAY_MEMBERS)
+	$(PYTHON) tools/compare.py configs/compare_away.py \
+	  --json $(AWAY_RUNS)/comparison.json \
+	  $(if $(IMAGES),--images $(IMAGES))
+
+ifdef BASE
+$(AWAY_TRAINED): | venv
+	mkdir -p $(@D) && ln -sf $(abspath $(BASE)) $@
+else
+$(AWAY_TRAINED): | venv
+	$(PYTHON) tools/train.py $(AWAY_BASE) --resume --work-dir $(@D) \
+	  $(if $(AMP),--amp) --cfg-options randomness.seed=0 \
+	  $(if $(BACKBONE),model.backbone.init_cfg.checkpoint=$(BACKBONE))
+endif
+
+$(AWAY_RUNS)/abnn_%/members.pth: $(AWAY_TRAINED) $(AWAY_ABNN) | venv
+	$(PYTHON) tools/train.py $(AWAY_ABNN) --resume --work-dir $(@D) \
+	  $(if $(AMP),--amp) --cfg-options randomness.seed=$*0
 
 .DELETE_ON_ERROR:
 

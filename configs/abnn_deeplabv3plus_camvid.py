@@ -3,7 +3,7 @@
 # not seen (docs/comparison.md). Noise lives in two stages in the middle of the
 # backbone, all norms train around it, and they train on whole images as they
 # come in testing: norms of a network trained on crops have something to learn
-# there.
+# there. The class map is the base's.
 _base_ = [
     './deeplabv3plus_r50-caffe-d16_1xb4-800_camvid-224x288.py',
     './_base_/schedules/abnn_sgd_poly.py'
@@ -15,12 +15,13 @@ model = dict(
     data_preprocessor=dict(size=whole_image),
     backbone=dict(init_cfg=None),
     finetune='all',
-    prediction='centre',
+    prediction='base',
     posterior=dict(
         type='BNLPosterior',
         alpha=0.4,
         scope=['backbone.layer2', 'backbone.layer3'],
-        samples=4),
+        samples=4,
+        views=dict(flips=('horizontal', ), scales=(0.75, ))),
     decode_head=dict(
         loss_decode=dict(
             _delete_=True,

@@ -9,6 +9,7 @@ random_prior = dict(
 model = dict(
     type='BayesianEncoderDecoder',
     pretrained=None,
+    prediction='posterior_mean',
     posterior=dict(type='BNLPosterior', alpha=0.1, samples=4),
     decode_head=dict(loss_decode=random_prior),
     auxiliary_head=dict(loss_decode=dict(random_prior, loss_weight=0.4)))

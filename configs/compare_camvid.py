@@ -69,7 +69,8 @@ methods = [
         checkpoints=[trained[0], members[seed]],
         options={'model.posterior.seed': seed},
         variants={
-            'centre': dict(),
+            'base': dict(prediction='base'),
+            'centre': dict(prediction='centre'),
             'posterior mean': mean,
             'temperature': dict(mean, temperature='members')
         }) for seed in range(3)

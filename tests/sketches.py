@@ -36,7 +36,8 @@ def abnn_config(sketch, work_dir, base, **options) -> Config:
     """Fine-tuning of the toy: three members of four steps."""
     cfg = config(
         sketch, work_dir, type='BayesianEncoderDecoder',
-        posterior=dict(type='BNLPosterior', alpha=0.2, samples=2), **options)
+        posterior=dict(type='BNLPosterior', alpha=0.2, samples=2),
+        **{'prediction': 'posterior_mean', **options})
     cfg.model.decode_head.loss_decode = dict(
         type='RandomPriorCrossEntropyLoss')
     cfg.optim_wrapper = dict(

@@ -37,6 +37,7 @@ def bayesian_config(norm: dict = None, alpha: float = 0.2, samples: int = 4,
     """The toy with ABNN's posterior; ``posterior`` overrides its options."""
     options = dict(type='BNLPosterior', alpha=alpha, samples=samples)
     options.update(posterior or {})
+    segmentor.setdefault('prediction', 'posterior_mean')
     return toy_config(
         norm, type='BayesianEncoderDecoder', posterior=options, **segmentor)
 

@@ -164,7 +164,8 @@ class Intervals:
         if key not in self.known:
             path = statistics_file(self.folder, key)
             self.known[key] = None
-            if path.is_file():
+            # One image says nothing about others.
+            if path.is_file() and images > 1:
                 with np.load(path) as arrays:
                     self.known[key] = measure(dict(arrays),
                                               resamples(images))

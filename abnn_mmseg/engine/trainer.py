@@ -333,7 +333,10 @@ class MemberTrainer:
                 self.model, self.cfg, self.folder / 'validation',
                 resume=False, load_from=None, default_hooks=hooks,
                 custom_hooks=[dict(type='AuditHook')])
-        posterior = self.model.posterior
+        posterior, prediction = self.model.posterior, self.model.prediction
+        if prediction == 'base':
+            # Of members, what they know themselves is of interest.
+            self.model.prediction = 'centre'
         if states is None:
             self.model.posterior = DeterministicPosterior()
         else:
@@ -342,6 +345,7 @@ class MemberTrainer:
             return {k: float(v) for k, v in self._validator.val().items()}
         finally:
             self.model.posterior = posterior
+            self.model.prediction = prediction
             posterior.set_members([])
 
 

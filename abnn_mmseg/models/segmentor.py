@@ -80,10 +80,11 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
     Args:
         posterior (dict): Config of the posterior, ``BNLPosterior`` for ABNN.
         scores (Sequence[str]): Maps to put in the ``uncertainty`` field.
-        prediction (str): Where class map and probability come from, maps
-            being always from the draws: ``'posterior_mean'``, the paper's;
-            ``'centre'``, the noise-free members; or ``'base'``, the original
-            network, bit for bit. Defaults to ``'posterior_mean'``.
+        prediction (str, optional): Where class map and probability come
+            from, maps being always from the draws: ``'base'``, the original
+            network, bit for bit; ``'centre'``, the noise-free members; or
+            ``'posterior_mean'``, the paper's. Defaults to that of the
+            posterior: ``'base'`` for ABNN's, else ``'posterior_mean'``.
         convert (str | Sequence[str]): ``'all'`` norms, or names and patterns.
         exclude (Sequence[str]): Norms to leave as they are.
         finetune (str): Which norms train: those in the ``'scope'`` of the
@@ -108,7 +109,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
                  *args,
                  posterior: dict,
                  scores: Sequence[str] = DEFAULT_SCORES,
-                 prediction: str = 'posterior_mean',
+                 prediction: Optional[str] = None,
                  convert: Union[str, Sequence[str]] = 'all',
                  exclude: Sequence[str] = (),
                  finetune: str = 'scope',
@@ -120,16 +121,16 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
         super().__init__(*args, **kwargs)
         set_num_classes(self)
         self.scores = check_scores(scores)
-        self.prediction = prediction
         self.temperature = temperature
         self.guarantee_file = guarantees
-        self._check_settings()
         self.finetune = one_of('finetune', finetune, FINETUNED)
         check_test_cfg(self.test_cfg or {})
         self.conversion = convert_norms(
             self, statistics=statistics, include=convert, exclude=exclude)
         check_options(posterior)
         self.posterior: Posterior = MODELS.build(posterior)
+        self.prediction = prediction or self.posterior.prediction
+        self._check_settings()
         self.posterior.attach(self)
         self._freeze()
         self.register_load_state_dict_post_hook(BayesianSegmentor._loaded)

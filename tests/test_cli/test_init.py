@@ -124,10 +124,13 @@ def initialize(cfg, folder) -> Config:
     assert max(map(len, text.splitlines())) < 80 or str(folder) in text
     child = Config.fromfile(out)
     assert child.load_from == str(checkpoint)
-    assert child.train_cfg.members == 3 and child.train_cfg.max_iters == 200
+    recipe = init.recipe_for(cfg.model)
+    assert child.train_cfg.members == 3
+    assert child.train_cfg.max_iters == recipe.iterations
     assert child.default_hooks.checkpoint.interval == 50
+    assert child.model.prediction == 'base'
     assert child.model.posterior == dict(
-        type='BNLPosterior', alpha=0.15, samples=4, scope='all')
+        type='BNLPosterior', **recipe.posterior)
     assert set(child.optim_wrapper) == {'type', 'optimizer'}
     assert child.optim_wrapper.optimizer.type == 'SGD'
     assert [s.type for s in child.param_scheduler] == ['PolyLR']

@@ -17,6 +17,7 @@ METAS = [dict(ori_shape=(32, 48), img_shape=(32, 48))] * 2
 
 
 def posterior_config(posterior: dict, **segmentor) -> dict:
+    segmentor.setdefault('prediction', 'posterior_mean')
     return toy_config(
         type='BayesianEncoderDecoder', posterior=posterior, **segmentor)
 

@@ -53,6 +53,9 @@ class BankPosterior(ForkingPosterior):
 
     scope: Scope
     takes_members = True
+    # Whoever adds uncertainty to a network keeps what works: members may
+    # cost accuracy on images unlike those they were trained on.
+    prediction = 'base'
     trains = True
 
     def __init__(self,

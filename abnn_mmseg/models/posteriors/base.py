@@ -96,6 +96,8 @@ class Posterior:
     member_kinds: tuple[Optional[str], ...] = (None, )
     # Whether there is anything to fine-tune.
     trains = False
+    # Where the class map comes from unless the segmentor says.
+    prediction = 'posterior_mean'
     # Level of the noise and the layers that have it, as in the config.
     alpha: Optional[float] = None
     scope: Union[None, str, Sequence[str]] = None
