@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any, Optional
 
 import numpy as np
@@ -47,7 +47,8 @@ class VariantModel(nn.Module):
             ``temperature``, by name.
 
     Attributes:
-        seconds (list[dict]): Of each image: the time of each step by name.
+        seconds (list[dict]): Of each image: the time of each step by name,
+            and how many ``networks`` ran.
     """
 
     def __init__(self, module: BayesianSegmentor,
@@ -92,6 +93,7 @@ class VariantModel(nn.Module):
         with _clock('posterior_mean', seconds):
             answer = model.answer(inputs, metas, predictions=given)
         seconds.update(dict.fromkeys(given, 0.))
+        seconds['networks'] = answer.draws[0].count
         posteriors = dict(
             centre=model.posterior.noise_free(), base=self.reference)
         for name in (wanted - given) & {*posteriors}:
@@ -117,10 +119,12 @@ class VariantModel(nn.Module):
     def cost(self, name: str) -> dict[str, float]:
         """Seconds per image of a variant, also as a multiple of one pass.
 
-        Medians, of passes close in time: other programs may be running.
+        Medians, of passes close in time: other programs may be running. Also
+        the mean number of ``networks``, which a tolerance makes smaller.
         """
         timed = [s for s in self.seconds if 'reference' in s]
         return dict(
+            networks=mean(s['networks'] for s in self.seconds),
             seconds=median(self.own_seconds(name, s) for s in self.seconds),
             deterministic_seconds=median(s['reference'] for s in timed),
             ratio=median(self.own_seconds(name, s) / s['reference']

@@ -65,6 +65,7 @@ def lines(rows: Iterable[dict], scores: Sequence[str]) -> list[dict]:
         }
         costs = {
             '+train min': _text(row['training'].get('own_seconds'), 1, 60),
+            'networks': _text(row['inference'].get('networks'), 1),
             'cost': _text(row['inference']['ratio'], 1),
             'MB': _text(row['disk_bytes'], 1, 1e6)
         }

@@ -90,7 +90,7 @@ def rows_of(method: Method, data: Data, folder: Path,
     if missing:
         # The name has the keys of finished rows, too: a run that was killed
         # while it wrote rows finds its state.
-        state = folder / f'{key_of(keys, "images")}.unfinished.pth'
+        state = folder / f'{key_of(keys, "networks")}.unfinished.pth'
         _evaluate(method, data, {v: keys[v] for v in missing}, state, device)
     rows = []
     for variant, key in keys.items():

@@ -7,7 +7,7 @@ import torch
 from mmseg.registry import METRICS
 from torch import Tensor
 
-from abnn_mmseg.evaluation.curves import RiskCoverage
+from abnn_mmseg.evaluation.curves import DetectionCurve, RiskCoverage
 from abnn_mmseg.evaluation.fields import (
     IGNORE,
     class_labels,
@@ -30,8 +30,10 @@ class SelectiveMetric(RunningMetric):
     """Risk (error rate of ``pred_sem_seg``) against coverage, in percent.
 
     ``risk@80`` is the share of wrong pixels among the 80 % of all pixels with
-    the lowest score; ``AURC`` the mean of the risk over all coverages. Keys
-    are ``sel/pooled/<score>/AURC`` and ``sel/pooled/<score>/risk@<coverage>``:
+    the lowest score; ``AURC`` the mean of the risk over all coverages;
+    ``AUROC`` the chance that a wrong pixel scores higher than a right one.
+    Keys are ``sel/pooled/<score>/AURC``, and so on with ``AUROC`` and
+    ``risk@<coverage>``:
     all pixels of the set that have a class are pooled (void and OOD left
     out).
 
@@ -79,7 +81,8 @@ class SelectiveMetric(RunningMetric):
 
     def summarize(self, results: list, totals: Totals) -> dict[str, float]:
         """AURC and the risks, from the pooled histograms."""
-        names = ['AURC'] + [f'risk@{100 * c:g}' for c in self.coverages]
+        names = ['AURC', 'AUROC'] + [
+            f'risk@{100 * c:g}' for c in self.coverages]
         if sum(numbers['pixels'] for numbers in results) == 0:
             self.warn(f'none of the {len(results)} images has a pixel with a '
                       'class (gt_sem_seg != 255): all values are NaN.')
@@ -92,7 +95,10 @@ class SelectiveMetric(RunningMetric):
             save_risk_coverage(curves, self.plot_dir, self.prefix)
         metrics = {}
         for score, curve in curves.items():
-            values = [curve.aurc(), *map(curve.risk, self.coverages)]
+            mistakes = DetectionCurve(totals[score], (1, ), (0, ))
+            values = [curve.aurc(),
+                      mistakes.auroc() if mistakes.defined else math.nan,
+                      *map(curve.risk, self.coverages)]
             metrics.update({
                 f'pooled/{score}/{name}': 100 * value
                 for name, value in zip(names, values)

@@ -172,6 +172,7 @@ def check_costs(rows, base, runs):
     assert rows['ABNN 0', 'mean']['training']['own_seconds'] == 60.
     assert rows['ensemble', '']['networks'] == 2
     assert rows['ABNN 0', 'mean']['networks'] == 4
+    assert rows['ABNN 0', 'mean']['inference']['networks'] == 4
     sizes = [sum(v.nbytes for v in torch.load(path)['state_dict'].values())
              for path in (base, runs / 'other.pth')]
     assert rows['ensemble', '']['disk_bytes'] == sum(sizes)

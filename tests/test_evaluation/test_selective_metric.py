@@ -30,6 +30,18 @@ def test_values_are_those_of_all_sorted_pixels(make_sample, evaluate, score):
             expected[last], abs=1e-2)
 
 
+def test_auroc_is_the_chance_that_a_wrong_pixel_scores_higher(
+        make_sample, evaluate):
+    sample = make_sample(size=(8, 12))
+    metrics = evaluate(SelectiveMetric(('entropy', )), [sample])
+    labels = sample.gt_sem_seg.data.flatten()
+    scores = sample.uncertainty.entropy.flatten()[labels != 255]
+    wrong = (sample.pred_sem_seg.data.flatten() != labels)[labels != 255]
+    higher = scores[wrong][:, None] > scores[~wrong]
+    assert metrics['sel/pooled/entropy/AUROC'] == pytest.approx(
+        100 * higher.float().mean().item(), abs=1e-2)
+
+
 def test_msp_and_entropy_come_from_the_logits_if_need_be(
         make_sample, evaluate):
     sample = make_sample()
