@@ -79,7 +79,7 @@ def model_config(name: str) -> ConfigDict:
 def bayesian(model: ConfigDict, **posterior) -> ConfigDict:
     """The change that a user makes to a model's config."""
     return ConfigDict(
-        model, type=BAYESIAN[model.type],
+        model, type=BAYESIAN[model.type], prediction='posterior_mean',
         posterior=dict(type='BNLPosterior', **posterior))
 
 
