@@ -20,8 +20,9 @@ def write_overview(path: Union[str, Path], results: Sequence[MapResult],
                    zoom: int = 1) -> None:
     """Write image, ground truth (anomalies white), prediction and maps.
 
-    A map has one scale for all rows, up to its largest value in them; maps
-    of one score by two models (``'base: entropy'``) share it.
+    A map has one scale for all rows, from 0 (from its smallest value, where a
+    score may be negative) up to its largest value in them; maps of one score
+    by two models (``'base: entropy'``) share it.
 
     Args:
         path (str): PNG to write.
@@ -31,19 +32,21 @@ def write_overview(path: Union[str, Path], results: Sequence[MapResult],
         zoom (int): Factor of enlargement.
     """
     table = palette_table(palette)
-    highest: dict = {}
+    ends: dict[str, tuple[float, float]] = {}
     for name in columns:
         score = score_of(name)
-        highest[score] = max(
-            [highest.get(score, 1e-6)] +
-            [float(np.percentile(r.maps[name], 99.5)) for r in results])
+        low, high = ends.get(score, (0., 1e-6))
+        for result in results:
+            bottom, top = np.percentile(result.maps[name], (0.5, 99.5))
+            low, high = min(low, float(bottom)), max(high, float(top))
+        ends[score] = low, high
     rows = []
     for result in results:
         panels = [result.image, _ground_truth(result, table),
                  table[result.prediction]]
         for name in columns:
-            top = highest[score_of(name)]
-            panels.append(colourise(result.maps[name], (0, top)))
+            panels.append(colourise(
+                result.maps[name], ends[score_of(name)]))
         rows.append(np.hstack([np.pad(v, ((1, 1), (1, 1), (0, 0)),
                                       constant_values=255) for v in panels]))
     picture = cv2.resize(np.vstack(rows), None, fx=zoom, fy=zoom,

@@ -2,10 +2,13 @@
 import argparse
 import json
 
+import cv2
+import numpy as np
 import pytest
 import torch
 from sketches import abnn_config
 
+from abnn_mmseg.uncertainty import SCORES
 from benchmarks import (
     accuracy,
     export,
@@ -14,6 +17,7 @@ from benchmarks import (
     large,
     memory,
     metrics,
+    scores,
     soak,
     threads,
 )
@@ -103,6 +107,19 @@ def test_large_images_have_a_row_each(toy, base):
         '--draws', 2, 4, '--tile', 64, '--crop', 32, '--stride', 24)
     assert [(r['side'], r['draws']) for r in result['rows']] == [
         (96, 2), (96, 4), (128, 2)]
+
+
+def test_all_scores_are_drawn_side_by_side(toy, base, tmp_path):
+    picture = tmp_path / 'scores.png'
+    result = run(
+        scores, '--config', toy, '--checkpoint', base, '--picture', picture,
+        '--images', 1, '--cfg-options',
+        'test_dataloader.dataset.split=test_ood')
+    assert set(result) == set(SCORES) and picture.stat().st_size > 1000
+    drawn = cv2.imread(str(picture))[30:]
+    # Also those that are negative have light and dark places.
+    assert all(panel.std() > 1 for panel in np.array_split(
+        drawn, 3 + len(SCORES), 1))
 
 
 def test_soak_counts_all_steps(toy):
