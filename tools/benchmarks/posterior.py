@@ -12,7 +12,6 @@ AUROC and FPR95. One HMC chain against the others is the ceiling. All work is
 kept in the work folder, and goes on where it stopped.
 """
 import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Optional
@@ -26,10 +25,12 @@ from torch import Tensor
 
 from abnn_mmseg.comparison.rows import key_of
 from abnn_mmseg.engine.loading import build_posterior, build_segmentor
-from abnn_mmseg.engine.tester import grouped, write_metrics
+from abnn_mmseg.engine.tester import grouped
 from abnn_mmseg.members.files import read_members, save_members
 from abnn_mmseg.models.segmentor import BayesianSegmentor
+from abnn_mmseg.utils.checkpoints import read_checkpoint
 from abnn_mmseg.utils.console import progress
+from abnn_mmseg.utils.files import atomic_path
 from benchmarks.posterior_plot import plot
 from benchmarks.posterior_rows import methods
 from benchmarks.posterior_world import ABNN, World
@@ -44,6 +45,9 @@ NUMBERS = dict(
     known=dict(NLL='cal/pooled/NLL', ECE='cal/pooled/ECE'),
     unknown=dict(AUROC='ood/pooled/entropy/AUROC',
                  FPR95='ood/pooled/entropy/FPR95'))
+# Arguments that no prediction depends on.
+NOT_OF_ROWS = ('work_dir', 'jobs', 'plot', 'json', 'alphas', 'temperatures',
+               'benchmark')
 Predictions = dict[str, Tensor]
 
 
@@ -94,7 +98,10 @@ def run(args: argparse.Namespace) -> dict:
         rows=rows, convergence=[
             dict(temperature=t, **_flat(report))
             for t, report in reports.items()],
-        settings=vars(args), verdict=verdict(rows, reports))
+        settings={
+            k: v for k, v in vars(args).items()
+            if k not in ('work_dir', 'plot', 'json')},
+        verdict=verdict(rows, reports))
     if args.plot:
         plot(result, args.plot)
     return result
@@ -128,7 +135,7 @@ class Judge:
     def __init__(self, world: World) -> None:
         self.folder = world.folder / 'rows'
         self.settings = {k: v for k, v in vars(world.args).items()
-                         if k not in ('jobs', 'plot', 'json')}
+                         if k not in NOT_OF_ROWS}
         self.base = world.base
         self.cfg = world.config(ABNN)
         self.cfg.model.posterior = dict(type='DeterministicPosterior')
@@ -144,15 +151,20 @@ class Judge:
 
     def row(self, posterior: dict, files: list[str],
             references: dict) -> dict:
-        """What a method scores, computed once."""
+        """What a method scores; its predictions are computed once."""
         key = key_of(posterior, files, self.settings)
-        path = self.folder / f'{key}.json'
+        path = self.folder / f'{key}.pth'
         if not path.is_file():
             own, numbers = self.predict(posterior, files)
-            for temperature, reference in references.items():
-                numbers.update(reference.compare(own, f'T={temperature:g}'))
-            write_metrics(path, numbers)
-        return json.loads(path.read_text())
+            with atomic_path(path) as temporary:
+                torch.save(dict(numbers=numbers, predictions={
+                    k: v.half() for k, v in own.items()}), temporary)
+        known = read_checkpoint(path)
+        own = {k: v.float() for k, v in known['predictions'].items()}
+        numbers = dict(known['numbers'])
+        for temperature, reference in references.items():
+            numbers.update(reference.compare(own, f'T={temperature:g}'))
+        return numbers
 
     def predict(self, posterior: dict, files: list[str]
                 ) -> tuple[Predictions, dict]:
@@ -210,8 +222,9 @@ class Reference:
         if not stored.is_file():
             own, _ = self.judge.predict(
                 dict(type='SampledPosterior'), [self.split(chain)])
-            torch.save(own, stored)
-        return torch.load(stored, weights_only=True)[kind]
+            with atomic_path(stored) as temporary:
+                torch.save(own, temporary)
+        return read_checkpoint(stored)[kind]
 
     def split(self, chain: int) -> str:
         """A member file of one chain's samples."""
