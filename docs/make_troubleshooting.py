@@ -36,6 +36,9 @@ SECTIONS = [
     ('engine', 'Training and testing',
      'The config asks for something that the training cannot do, or another '
      'part of the config undoes what makes the network Bayesian.'),
+    ('fitting', 'Fitting posteriors',
+     'There is nothing to fit to, a chain does not move, or a file is that of '
+     'a fit with other settings.'),
     ('uncertainty evaluation', 'Metrics and scores',
      'A metric needs a map or a label that is not there, or numbers are not '
      'finite.'),

@@ -225,7 +225,8 @@ def check_kinds(posterior: Posterior, members: Sequence[dict]) -> None:
             raise ValueError(
                 f'{member.get("path", "the checkpoint")} holds '
                 f'{kind or "trained"} members, which '
-                f'{type(posterior).__name__} does not take; use {wanted}.')
+                f'{type(posterior).__name__} does not take; use the '
+                f'posterior {wanted}.')
 
 
 def stored(members: Sequence[dict], key: str, noise: str) -> dict:

@@ -154,7 +154,7 @@ def test_a_file_knows_what_it_is_and_which_base_it_belongs_to(
     load_members(model, path)
     assert len(model.posterior.members) == 1
     wrong = of_kind('BNLPosterior')
-    with pytest.raises(ValueError, match=f'use {kind}'):
+    with pytest.raises(ValueError, match=f'use the posterior {kind}'):
         load_members(wrong, path)
     model.decode_head.conv_seg.weight.data += 1
     with pytest.raises(ValueError, match='belongs to another base'):
