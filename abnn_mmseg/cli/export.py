@@ -1,5 +1,6 @@
 """Export predictions and uncertainty maps of images to files or a page."""
 import argparse
+import time
 
 from mmengine.dist import is_main_process
 
@@ -73,9 +74,14 @@ def run(args: argparse.Namespace) -> None:
         keep=args.keep, min_area=args.min_area,
         title=args.title, method=args.method, dataset=args.dataset,
         resume=args.resume, overwrite=args.overwrite)
+    start = time.monotonic()
     done = export_maps(inferencer, args.input, args.out, args.format,
                        args.limit, args.batch_size, args.probability,
                        args.tile, **settings)
     if is_main_process():
         print(f'{done.written} images written to {args.out}, '
               f'{done.skipped} were complete.')
+        seconds = time.monotonic() - start
+        if done.written:
+            print(f'{done.written / seconds:.2f} frames per second, reading '
+                  'and writing included.')

@@ -14,6 +14,7 @@ from mmseg.registry import MODELS
 from PIL import Image
 from sketches import abnn_config, save_two_members
 
+from abnn_mmseg.cli.main import main
 from abnn_mmseg.engine.distiller import distil
 from abnn_mmseg.engine.loading import build_segmentor
 from abnn_mmseg.members.files import read_members
@@ -267,3 +268,16 @@ def test_the_config_alone_brings_the_student(distilled, sketch, base,
     assert isinstance(model.posterior, DistilledPosterior)
     with torch.no_grad():
         assert model.predict(images)[0].uncertainty.entropy.max() > 0
+
+
+def test_export_takes_a_student_and_says_its_speed(
+        distilled, sketch, base, tmp_path, capsys):
+    student_config(sketch, tmp_path, base).dump(tmp_path / 'student.py')
+    main([
+        'export', str(tmp_path / 'student.py'), str(base), 'test',
+        str(tmp_path / 'maps'), '--members',
+        str(distilled[0] / 'student.pth'), '--format', 'npy', '--limit', '2',
+        '--scores', 'mutual_information'])
+    assert 'frames per second' in capsys.readouterr().out
+    files = list((tmp_path / 'maps/npy/mutual_information').rglob('*.npy'))
+    assert len(files) == 2
