@@ -42,6 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '--threshold', type=float, help='from this value on a pixel is an '
         'anomaly (default: as stored with the members)')
     parser.add_argument(
+        '--shard', help='3/16: only the third of 16 parts of the images, for '
+        'job arrays without a launcher')
+    parser.add_argument(
+        '--video', default='overlay', choices=('overlay', 'side'),
+        help='what the frames of a video show (default: overlay)')
+    parser.add_argument(
         '--keep', type=float, help='share of the pixels of an image that '
         'pseudo-labels keep (default: those below the threshold)')
     parser.add_argument(
@@ -71,13 +77,13 @@ def run(args: argparse.Namespace) -> None:
         cfg, args.checkpoint, args.members, args.device, args.scores)
     settings = dict(
         scale=args.scale, threshold=args.threshold, dtype=args.dtype,
-        keep=args.keep, min_area=args.min_area,
+        keep=args.keep, video=args.video, min_area=args.min_area,
         title=args.title, method=args.method, dataset=args.dataset,
         resume=args.resume, overwrite=args.overwrite)
     start = time.monotonic()
     done = export_maps(inferencer, args.input, args.out, args.format,
                        args.limit, args.batch_size, args.probability,
-                       args.tile, **settings)
+                       args.tile, args.shard, **settings)
     if is_main_process():
         print(f'{done.written} images written to {args.out}, '
               f'{done.skipped} were complete.')

@@ -12,7 +12,7 @@ from mmseg.registry import DATASETS
 
 from abnn_mmseg.export.fingerprint import model_fingerprint
 from abnn_mmseg.export.inferencer import ABNNInferencer, unwrapped
-from abnn_mmseg.export.inputs import Frames
+from abnn_mmseg.export.inputs import Frames, fps_of
 from abnn_mmseg.export.pipeline import Loaded, Pipeline
 from abnn_mmseg.export.record import Record
 from abnn_mmseg.export.scales import with_scales
@@ -47,6 +47,7 @@ def export_maps(inferencer: ABNNInferencer,
                 batch_size: int = 1,
                 probability: bool = False,
                 tile: Optional[int] = None,
+                shard: Optional[str] = None,
                 **settings) -> Export:
     """Predict all images of a source and write the results.
 
@@ -70,6 +71,9 @@ def export_maps(inferencer: ABNNInferencer,
             that are predicted one after the other. Then ``npy`` is written
             tile by tile and has the prediction, too; other formats get every
             n-th pixel, at most 2048 a side. See :class:`TiledInferencer`.
+        shard (str, optional): ``'3/16'`` for the third of 16 parts of the
+            images, each exported by a job of its own without a launcher, in
+            any order, into the same folder. Implies ``resume``.
         settings: Fields of :class:`WriterSettings`. Without ``threshold``,
             those that are stored with the members are applied.
     """
@@ -85,27 +89,38 @@ def export_maps(inferencer: ABNNInferencer,
     if tile is not None:
         inferencer = TiledInferencer(inferencer, tile)
     count, items = find_items(inferencer, source, folder)
+    live = count is None
     if limit is not None:
-        count, items = min(limit, count), islice(items, limit)
+        count, items = min(limit, count or limit), islice(items, limit)
+    count = count or 0
+    if settings.get('fps') is None:
+        settings['fps'] = fps_of(source)
     if settings.get('threshold') is None:
         settings['threshold'] = inferencer.thresholds
     settings['guarantees'] = {
         g.risk: dict(threshold=g.threshold, promise=g.sentence())
         for g in inferencer.guarantees} or None
     rank, world = get_dist_info()
+    part, parts = shard_of(shard, rank, world)
+    if shard is not None:
+        if settings.get('overwrite'):
+            raise ValueError('--overwrite would remove the files of other '
+                             'shards; remove the folder instead.')
+        settings['resume'] = True
     record = Record(
         WriterSettings(
             folder, inferencer.scores, classes=inferencer.classes,
-            palette=inferencer.palette, rank=rank, **settings),
+            palette=inferencer.palette, rank=rank, part=part,
+            **settings),
         formats, model=model_fingerprint(inferencer), tiles=tile is not None,
         probability=probability)
     writers = record.open_writers()
     done = torch.zeros(2, dtype=torch.int64)
-    bar = progress_bar(f'Export to {folder}', len(range(rank, count, world)))
+    bar = progress_bar(f'Export to {folder}', len(range(part, count, parts)))
     with ThreadedWriter(writers) as writer, bar as show:
 
         def jobs() -> Iterator[Callable[[], Loaded]]:
-            for item in islice(items, rank, None, world):
+            for item in islice(items, part, None, parts):
                 if record.is_done(item.name, item.files) and (
                         writer.complete(item.name)):
                     done[1] += 1
@@ -116,24 +131,45 @@ def export_maps(inferencer: ABNNInferencer,
         if isinstance(inferencer, TiledInferencer):
             inferencer.write_to(
                 writers, lambda part: show(int(done.sum()) + part))
-        results = inferencer.results(jobs(), batch_size, probability)
+        results = inferencer.results(
+            jobs(), batch_size, probability, 0 if live else None)
         if not PICTURES.isdisjoint(formats):
             results = with_scales(
                 results, record.settings, MEASURED if tile is None else 1)
-        for result in results:
-            writer.write(result)
-            done[0] += 1
-            show(int(done.sum()))
+        try:
+            for result in results:
+                writer.write(result)
+                done[0] += 1
+                show(int(done.sum()))
+        except KeyboardInterrupt:
+            # Nothing else ends a camera.
+            if not live:
+                raise
         # The first process joins what all have written when it closes.
         writer.wait()
         all_reduce(done)
     return Export(*done.tolist())
 
 
+def shard_of(shard: Optional[str], rank: int,
+             world: int) -> tuple[int, int]:
+    """The number of this process among those of all shards, from 0 on."""
+    if shard is None:
+        return rank, world
+    number, _, count = str(shard).partition('/')
+    if not (number.isdigit() and count.isdigit()
+            and 1 <= int(number) <= int(count)):
+        raise ValueError(f'shard={shard!r} is not one of the parts; write '
+                         '3/16 for the third of 16.')
+    return (int(number) - 1) * world + rank, int(count) * world
+
+
 def find_items(inferencer: ABNNInferencer, source: Union[str, Path],
                folder: Union[None, str, Path] = None
-               ) -> tuple[int, Iterator[Item]]:
+               ) -> tuple[Optional[int], Iterator[Item]]:
     """The number of images of a source, and an iterator over them.
+
+    Nobody knows the number of a camera: None.
 
     Pictures below the output ``folder`` are maps, also where it lies in a
     folder of images: they are no inputs.
@@ -146,6 +182,9 @@ def find_items(inferencer: ABNNInferencer, source: Union[str, Path],
         frames.files = [
             frame for frame in frames.files
             if not os.path.abspath(str(frame.image)).startswith(maps)]
+    if frames.live is not None:
+        return None, (Item(frame.name, partial(inferencer.load, frame), [])
+                      for frame in frames)
     return len(frames), (
         Item(frame.name, partial(inferencer.load, frame),
              [frames.video or Path(str(frame.image))]) for frame in frames)

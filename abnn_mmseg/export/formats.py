@@ -24,6 +24,7 @@ FORMATS = {
     'label-set': writers.LabelSetWriter,
     'set-size': writers.SetSizeWriter,
     'alarm': writers.AlarmWriter,
+    'video': writers.VideoWriter,
     'csv': writers.CsvWriter,
     'gallery': GalleryWriter,
 }

@@ -147,11 +147,14 @@ class ABNNInferencer:
     def results(self,
                 jobs: Iterable[Callable[[], Loaded]],
                 batch_size: int = 1,
-                probability: bool = False) -> Iterator[MapResult]:
+                probability: bool = False,
+                ahead: Optional[int] = None) -> Iterator[MapResult]:
         """Results of images that threads load while the network works."""
         if batch_size < 1:
             raise ValueError(f'batch_size={batch_size} must be at least 1.')
-        loaded = run_ahead(jobs, depth=batch_size + 2)
+        # A camera's frames would be old when their turn comes.
+        loaded = run_ahead(
+            jobs, depth=batch_size + 2 if ahead is None else ahead)
         while batch := list(islice(loaded, batch_size)):
             samples = self.predict([item.data for item in batch])
             for item, sample in zip(batch, samples):

@@ -1,13 +1,17 @@
 """Files, folders, videos and arrays as a stream of named images."""
 import glob
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Optional, Union
 
 import cv2
 import numpy as np
+from mmengine.fileio import get_file_backend
+from mmengine.logging import print_log
 
+from abnn_mmseg.export.live import Camera, is_live
 from abnn_mmseg.export.pixels import (
     Pixels,
     is_pixels,
@@ -41,13 +45,14 @@ class Frames:
             list(inputs) if isinstance(inputs, (list, tuple)) else [inputs])
         self.files: list[Frame] = []
         self.video: Optional[Path] = None
+        self.live: Optional[Camera] = None
         for number, item in enumerate(self.inputs):
             if is_pixels(item):
                 self.files.append(
                     Frame(f'image_{number:06d}', _check_array(item)))
             else:
                 self._add_path(str(item))
-        if not self.files and self.video is None:
+        if not self.files and self.video is None and self.live is None:
             raise FileNotFoundError(
                 f'no image in {inputs!r}; give an image, a folder, a glob or '
                 f'a video. Images end in {", ".join(sorted(IMAGES))}.')
@@ -55,7 +60,14 @@ class Frames:
 
     def _add_path(self, item: str) -> None:
         path = Path(item)
-        if path.is_dir():
+        if '://' in item and not is_live(item):
+            self.files += _stored_images(item)
+        elif is_live(item) and not path.exists():
+            if len(self.inputs) > 1:
+                raise ValueError(f'{item} is a camera or stream; give it '
+                                 'alone.')
+            self.live = Camera(item)
+        elif path.is_dir():
             self.files += _images_below(path, path)
         elif path.is_file() and path.suffix.lower() in VIDEOS:
             if len(self.inputs) > 1:
@@ -91,6 +103,9 @@ class Frames:
         return len(self.files)
 
     def __iter__(self) -> Iterator[Frame]:
+        if self.live is not None:
+            yield from (Frame(*frame) for frame in self.live)
+            return
         if self.video is None:
             yield from self.files
             return
@@ -105,6 +120,12 @@ class Frames:
                 number += 1
         finally:
             capture.release()
+        expected = len(self)
+        if 0 < number < expected:
+            print_log(
+                f'{self.video} promises {expected} frames, but only {number} '
+                'can be decoded: it is truncated, or its frame number '
+                f'{number} is broken.', 'current', logging.WARNING)
         if not number:
             raise ValueError(f'{self.video} holds no frame that OpenCV can '
                              'decode; convert it, e.g. to H.264.')
@@ -116,6 +137,37 @@ def _images_below(folder: Path, root: Path) -> list[Frame]:
         Frame(path.relative_to(root).with_suffix('').as_posix(), path)
         for path in files_below(folder) if path.suffix.lower() in IMAGES
     ]
+
+
+def _stored_images(address: str) -> list[Frame]:
+    """An image, or all below a folder, of one of MMEngine's file backends."""
+    backend = get_file_backend(address)
+    if Path(address).suffix.lower() in IMAGES:
+        if not backend.exists(address):
+            raise FileNotFoundError(f'{address} does not exist.')
+        return [Frame(Path(address).stem, address)]
+    if not backend.isdir(address):
+        raise FileNotFoundError(
+            f'{address} is no folder of {type(backend).__name__}; give an '
+            'image or a folder.')
+    return [
+        Frame(str(PurePosixPath(name).with_suffix('')),
+              backend.join_path(address, name))
+        for name in sorted(backend.list_dir_or_file(
+            address, list_dir=False, recursive=True))
+        if PurePosixPath(name).suffix.lower() in IMAGES]
+
+
+def fps_of(source: Union[str, Path]) -> Optional[float]:
+    """The frames a second of a video; 25 of images; None of a camera."""
+    if is_live(str(source)) and not Path(source).exists():
+        return None
+    rate = 0.
+    if Path(source).suffix.lower() in VIDEOS:
+        capture = cv2.VideoCapture(str(source))
+        rate = capture.get(cv2.CAP_PROP_FPS)
+        capture.release()
+    return rate if 0 < rate <= 1000 else 25.
 
 
 def read_bgr(frame: Frame) -> np.ndarray:

@@ -24,7 +24,7 @@ SETTINGS = ('scores', 'classes', 'palette', 'scale', 'threshold', 'dtype',
             'colormap', 'opacity', 'method', 'dataset', 'max_side')
 # On record if they are not the default, so that folders of versions without
 # them can be resumed.
-LATER = ('min_area', 'keep', 'guarantees')
+LATER = ('min_area', 'keep', 'guarantees', 'video')
 Stamp = Optional[list]
 
 
@@ -120,7 +120,7 @@ class Record:
             formats=self.formats, time=time.time()))
         with self._lock:
             append_line(self.folder / (
-                f'{self._name}.rank{self.settings.rank}.jsonl'), line)
+                f'{self._name}.rank{self.settings.part}.jsonl'), line)
 
     def _read(self) -> Optional[dict]:
         try:

@@ -107,7 +107,8 @@ class TiledInferencer(ABNNInferencer):
     def results(self,
                 jobs: Iterable[Callable[[], Loaded]],
                 batch_size: int = 1,
-                probability: bool = False) -> Iterator[MapResult]:
+                probability: bool = False,
+                ahead: Optional[int] = None) -> Iterator[MapResult]:
         """Results of images, one at a time; ``batch_size`` counts tiles."""
         for job in jobs:
             yield self._result(job(), batch_size, probability)

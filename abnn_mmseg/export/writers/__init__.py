@@ -24,11 +24,13 @@ from abnn_mmseg.export.writers.regions import RegionsWriter
 from abnn_mmseg.export.writers.settings import WriterSettings, natural_range
 from abnn_mmseg.export.writers.threaded import ThreadedWriter
 from abnn_mmseg.export.writers.tiles import NpyTiles
+from abnn_mmseg.export.writers.video import VideoWriter
 
 __all__ = [
     'AlarmWriter', 'CsvWriter', 'Hdf5Writer', 'HeatmapWriter',
     'LabelSetWriter', 'MapWriter', 'MaskWriter', 'NpyTiles', 'NpyWriter',
     'NpzWriter', 'OverlayWriter', 'Png16Writer', 'PredictionWriter',
     'PseudoLabelWriter', 'RegionsWriter', 'SetSizeWriter', 'ThreadedWriter',
-    'TiffWriter', 'Writer', 'WriterSettings', 'natural_range'
+    'TiffWriter', 'VideoWriter', 'Writer', 'WriterSettings',
+    'natural_range'
 ]

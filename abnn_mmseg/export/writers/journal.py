@@ -35,7 +35,7 @@ class JournalWriter(Writer):
         super().__init__(settings)
         self._lock = Lock()
         self._folder = self.folder / self.format
-        self._journal = self._folder / f'rows.rank{settings.rank}.jsonl'
+        self._journal = self._folder / f'rows.rank{settings.part}.jsonl'
         if not settings.overwrite and not settings.resume:
             for path in [self._journal, *self.tables()]:
                 refuse_existing(path)
@@ -79,8 +79,15 @@ class JournalWriter(Writer):
 
     def close(self):
         """Join the rows of all processes, on the main process."""
-        if self.settings.rank == 0:
+        if self.settings.rank != 0:
+            return
+        seen = None
+        # Another shard may write lines, and its own tables, meanwhile.
+        while seen != (seen := self._sizes()):
             self.join(self._rows())
+
+    def _sizes(self) -> list[int]:
+        return [path.stat().st_size for path in self._journals()]
 
     def _journals(self) -> list[Path]:
         return sorted(self._folder.glob('rows.rank*.jsonl'))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Optional, Union
 
 from abnn_mmseg.uncertainty import SMALL_SCORES, score_of, score_range
+from abnn_mmseg.utils.choices import one_of
 
 Range = tuple[float, float]
 
@@ -55,6 +56,11 @@ class WriterSettings:
             (0, 1]. Defaults to those below the threshold.
         guarantees: Of the label sets and alarms to write: threshold and
             promise, by risk.
+        video: ``'overlay'``, or ``'side'`` for image and map side by side.
+        fps: Frames a second of videos. Defaults to the rate at which the
+            frames were written, for cameras.
+        part: Number of this process among those of all shards, which names
+            its journals. Defaults to ``rank``.
         title: Heading of the page.
         metrics: Rows of a table shown on the page, one dict a row.
         max_side: Longest side, in pixels, of what the page shows.
@@ -80,6 +86,9 @@ class WriterSettings:
     min_area: int = 50
     keep: Optional[float] = None
     guarantees: Optional[Mapping[str, Mapping[str, Any]]] = None
+    video: str = 'overlay'
+    fps: Optional[float] = None
+    part: Optional[int] = None
     title: str = 'Uncertainty maps'
     metrics: Optional[Sequence[Mapping[str, Any]]] = None
     max_side: int = 1024
@@ -106,6 +115,9 @@ class WriterSettings:
                for value in thresholds):
             raise ValueError(f'threshold={self.threshold} is not a number; '
                              'write one such as 0.5.')
+        one_of('video', self.video, ('overlay', 'side'))
+        if self.part is None:
+            object.__setattr__(self, 'part', self.rank)
         if self.keep is not None and not 0 < self.keep <= 1:
             raise ValueError(f'keep={self.keep} is not in (0, 1]; write 0.9 '
                              'for 90 %.')
