@@ -434,3 +434,33 @@ def test_a_phone_shows_pictures_before_controls(phone, paired):
     assert shown.all('#threshold')[0].is_displayed()
     wide = phone.execute_script('return document.body.scrollWidth')
     assert wide <= 400
+
+
+def test_the_worst_areas_are_listed_and_jumped_to(chromium, tmp_path):
+    """The anomaly of the last image is the worst, for its map is highest."""
+    write_gallery(tmp_path, map(make_result, range(5)), CLASSES, PALETTE,
+                  threshold={'entropy': 0.62}, min_area=20)
+    path = tmp_path / 'index.html'
+    items = {item['name']: item for item in page_data(path)['images']}
+    excess = [region['excess'] for item in items.values()
+              for region in item['regions']]
+    worst = max(items.values(), key=lambda item: max(
+        [region['excess'] for region in item['regions']], default=0))
+    page = Page(chromium, path)
+    chips = page.all('#region-list .chip')
+    assert len(chips) == len(excess) > 1
+    chips[0].click()
+    page.wait(lambda: page.all('canvas.mask') and
+              page.text('#name') == worst['name'])
+    left, top, wide, high = worst['regions'][0]['box']
+    zoom = chromium.execute_script('return state.zoom')
+    # The centre of the area lies in the part of the image that is shown.
+    for start, side, size, place in ((left, wide, 100, zoom['x']),
+                                     (top, high, 60, zoom['y'])):
+        at = zoom['k'] * (start + side / 2) / size + place
+        assert 0 < at < 1
+    assert zoom['k'] >= 1 and not page.errors()
+
+
+def test_without_a_threshold_there_are_no_areas(page):
+    assert not any(item['regions'] for item in page_data(page)['images'])

@@ -29,7 +29,7 @@ from abnn_mmseg.utils.colours import (
 # The page's parts, joined into one file that needs no other.
 WEB = Path(__file__).with_name('web')
 SCRIPTS = ('base', 'grid', 'pixels', 'layers', 'compare', 'difference',
-           'view', 'cursor', 'zoom', 'controls')
+           'regions', 'view', 'cursor', 'zoom', 'controls')
 
 
 def write_page(folder: Path, settings) -> None:

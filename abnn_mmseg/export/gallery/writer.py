@@ -11,6 +11,7 @@ from typing import Any, Optional, Union
 import cv2
 import numpy as np
 
+from abnn_mmseg.export import regions
 from abnn_mmseg.export.gallery.objects import find_objects, levels
 from abnn_mmseg.export.gallery.page import write_page
 from abnn_mmseg.export.result import MapResult
@@ -22,6 +23,8 @@ from abnn_mmseg.utils import atomic_write
 from abnn_mmseg.utils.colours import byte_ids, palette_table
 
 THUMB_SIDE = 320
+# Of one image; the page shows the worst of all.
+MOST_REGIONS = 20
 # A 4,096th of an image's own range: finer than any reading of a map, and
 # half the size of 16 bits, whose last ones are noise that does not compress.
 STEPS = 4095
@@ -122,6 +125,7 @@ class GalleryWriter(Writer):
         maps = {score: result.map(score) for score in self.settings.scores}
         for score, values in maps.items():
             item['maps'][score] = _map_item(values)
+        item['regions'] = self._regions(result)
         if result.anomaly is not None:
             item['anomaly'] = float((result.anomaly == 1).mean())
             item['objects'] = find_objects(result.anomaly, maps)
@@ -131,6 +135,23 @@ class GalleryWriter(Writer):
                             count=int(known.sum()))
                 for score, values in maps.items()}
         return item
+
+    def _regions(self, result):
+        """The worst areas above the threshold of the first map, if there is
+        one."""
+        settings = self.settings
+        score = settings.scores[0]
+        threshold = settings.given_threshold(score)
+        if threshold is None:
+            return []
+        found = regions.measure(
+            result, score, threshold, regions.uncertain_patches(
+                result.map(score), threshold, settings.min_area))
+        names = dict(enumerate(settings.classes))
+        return [{'box': region.box, 'area': region.area,
+                 'mean': region.mean, 'excess': region.excess,
+                 'class': names.get(region.class_id, region.class_id)}
+                for region in found[:MOST_REGIONS]]
 
 
 def _map_item(values):

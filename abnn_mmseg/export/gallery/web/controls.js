@@ -101,6 +101,7 @@ for (const more of document.querySelectorAll('.more')) {
 showMetrics();
 setMarks(true);
 showDifference();
+showRegions();
 showThreshold();
 showGrid();
 route();
