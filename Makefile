@@ -94,7 +94,9 @@ AWAY_ABNN := configs/abnn_deeplabv3plus_cityscapes-small.py
 AWAY_TRAINED := $(AWAY_RUNS)/base_0/iter_6000.pth
 AWAY_MEMBERS := $(foreach s,$(subst $(COMMA), ,$(AWAY_SEEDS)),$(AWAY_RUNS)/abnn_$(s)/members.pth)
 
-away: venv $(AWAY_TRAINED) $(AWAY_MEMBERS)
+AWAY_FITS := $(foreach f,laplace swag,$(AWAY_RUNS)/$(f)/$(f).pth)
+
+away: venv $(AWAY_TRAINED) $(AWAY_MEMBERS) $(AWAY_FITS)
 	$(PYTHON) tools/compare.py configs/compare_away.py \
 	  --json $(AWAY_RUNS)/comparison.json \
 	  $(if $(IMAGES),--images $(IMAGES))
@@ -112,6 +114,14 @@ endif
 $(AWAY_RUNS)/abnn_%/members.pth: $(AWAY_TRAINED) $(AWAY_ABNN) | venv
 	$(PYTHON) tools/train.py $(AWAY_ABNN) --resume --work-dir $(@D) \
 	  $(if $(AMP),--amp) --cfg-options randomness.seed=$*0
+
+$(AWAY_RUNS)/laplace/laplace.pth: $(AWAY_TRAINED) | venv
+	$(PYTHON) tools/fit.py laplace $(AWAY_BASE) $< --work-dir $(@D) \
+	  --structure low_rank --images 400 --draws 1 --val-images 8 --overwrite
+
+$(AWAY_RUNS)/swag/swag.pth: $(AWAY_TRAINED) $(AWAY_ABNN) | venv
+	$(PYTHON) tools/fit.py swag $(AWAY_ABNN) $< --work-dir $(@D) \
+	  --iterations 48 --every 2 --rank 18 --overwrite
 
 .DELETE_ON_ERROR:
 

@@ -31,6 +31,16 @@ methods = [
         config=base,
         checkpoints=trained,
         posterior=dict(type='DropoutPosterior', rate=0.5, samples=12)),
+    dict(
+        name='Laplace',
+        config=base,
+        checkpoints=[*trained, f'{runs}/laplace/laplace.pth'],
+        posterior=dict(type='LaplacePosterior', samples=12)),
+    dict(
+        name='SWAG',
+        config=base,
+        checkpoints=[*trained, f'{runs}/swag/swag.pth'],
+        posterior=dict(type='SWAGPosterior', samples=12)),
 ] + [
     # Other members and other draws: the spread is that of both.
     dict(
