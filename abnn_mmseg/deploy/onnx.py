@@ -49,6 +49,14 @@ def export_program(model: BayesianSegmentor,
                 f'the graph of {type(model.posterior).__name__} holds the '
                 f'random operator {node.target}; export a posterior whose '
                 'networks are fixed, such as BNLPosterior.')
+    for actual, expected in zip(program.module()(image), deployed(image)):
+        if expected.is_floating_point():
+            difference = float((actual - expected).abs().max())
+            if not difference <= TOLERANCE * max(1, expected.abs().max()):
+                raise ValueError(
+                    f'the graph of {type(model).__name__} gives other results '
+                    f'than the model (off by {difference:.2g}), so it is not '
+                    'written; run the model itself, with ABNNInferencer.')
     return program
 
 
