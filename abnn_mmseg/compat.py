@@ -74,7 +74,12 @@ class KeepsWeights:
         """Do nothing: initializing would replace the weights."""
 
 
-class PreparesState(nn.Module):
+# mmengine's modules have no types, so their attributes may be anything; a
+# typed base before them would make all of them a Tensor or a Module.
+UntypedModule: Any = nn.Module
+
+
+class PreparesState(UntypedModule):
     """A mixin for modules that change a state dict before it is loaded.
 
     mmengine loads weights in its own way, so ``load_state_dict`` is not

@@ -91,7 +91,7 @@ class VariantModel(nn.Module):
         # Timed with the pass that gives it.
         given = wanted & {'base'} if model.posterior.gives_base else set()
         with _clock('posterior_mean', seconds):
-            answer = model.answer(inputs, metas, predictions=given)
+            answer = model.answer(inputs, metas, predictions=list(given))
         seconds.update(dict.fromkeys(given, 0.))
         seconds['networks'] = answer.draws[0].count
         posteriors = dict(

@@ -41,7 +41,7 @@ def draw_outline(size: Size, edge: float,
         mask = (across + 0.35 * bumps < 0.7).astype(np.uint8)
     if not mask.any():
         mask[height // 4:, width // 4:] = 1
-    soft = mask.astype(np.float32)
+    soft: np.ndarray = mask.astype(np.float32)
     sigma = generator.uniform(0, edge) * min(size) / 2
     if sigma > 0.3:
         soft = cv2.GaussianBlur(soft, (0, 0), sigma,
@@ -72,7 +72,8 @@ def draw_fill(kind: str, size: Size, channels: int,
         share = pattern(size, generator)[..., None]
         fill = share * colour[0] + (1 - share) * colour[1]
     else:
-        light = np.linspace(*generator.uniform(0.6, 1.4, 2), size[0])
+        first, last = map(float, generator.uniform(0.6, 1.4, 2))
+        light = np.linspace(first, last, size[0])
         fill = colour[0] * light[:, None, None] + 12 * smooth_noise(
             size, channels, 4, generator)
     return np.clip(fill, 0, 255).astype(np.float32)
@@ -109,7 +110,8 @@ def crop_of(image: np.ndarray, size: Size,
                      for n, s in zip(image.shape[:2], size))
     top = generator.integers(image.shape[0] - rows + 1)
     left = generator.integers(image.shape[1] - columns + 1)
-    crop = image[top:top + rows, left:left + columns].astype(np.float32)
+    crop: np.ndarray = image[
+        top:top + rows, left:left + columns].astype(np.float32)
     channels = crop.shape[2]
     # Moved by one or two places, so that no channel stays.
     shift = generator.integers(1, channels) if channels > 1 else 0

@@ -39,7 +39,7 @@ def own_evaluators(cfg: Config, split: str) -> list[ConfigDict]:
 
 def missing_evaluators(cfg: Config, split: str) -> list[ConfigDict]:
     """The metrics that labelled data allows and the config does not name."""
-    metrics = [IOU, CALIBRATION]
+    metrics: list[dict] = [IOU, CALIBRATION]
     if split == 'test':
         metrics.append(SELECTIVE)
         if has_unknown(cfg):

@@ -155,8 +155,9 @@ class RegionMetric(RunningMetric):
         if self._folder is None:
             self._folder = tempfile.mkdtemp(prefix='abnn-regions-')
         path = os.path.join(self._folder, f'{len(self.results)}.npz')
-        np.savez(path, labels=labels, **{
-            f'map {score}': values for score, values in maps.items()})
+        arrays: dict[str, Any] = {
+            f'map {score}': values for score, values in maps.items()}
+        np.savez(path, labels=labels, **arrays)
         return path
 
     def _choose(self, size: int) -> dict[str, float]:

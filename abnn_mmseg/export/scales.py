@@ -28,7 +28,7 @@ def with_scales(results: Iterable[MapResult], settings: WriterSettings,
         settings (WriterSettings): Its ``measured`` scales are filled.
         count (int): How many images to measure.
     """
-    path = settings.folder / 'scales.json'
+    path = Path(settings.folder) / 'scales.json'
     known: dict[str, Range] = {}
     if settings.resume and path.is_file():
         known = json.loads(path.read_text(encoding='utf-8'))

@@ -259,7 +259,7 @@ def _as_spread(curvature: Curvature, likelihood: NormLikelihood,
     prefix = LAYER if structure == 'layer' else FACTOR
     names, first = list(like), 0
     for rows in curvature.rows:
-        group = {}
+        group: dict[str, Tensor] = {}
         while sum(p.numel() for p in group.values()) < rows.shape[1]:
             group[names[first]] = like[names[first]]
             first += 1

@@ -40,7 +40,7 @@ def pooled(rows: Sequence[dict], quantile: float) -> Optional[float]:
         for row in rows])
     order = np.argsort(values)
     share = np.cumsum(weights[order]) / weights.sum()
-    at = min(np.searchsorted(share, quantile), len(order) - 1)
+    at = min(int(np.searchsorted(share, quantile)), len(order) - 1)
     return float(values[order[at]])
 
 
@@ -95,9 +95,10 @@ def compare_objects(items: list, pair: Optional[tuple[str, str]]
         thing['found'] = [thing['medians'][name] >= threshold
                           for name, threshold in zip(pair, thresholds)]
     both = [thing['found'] for _, thing in objects]
+    base, ours = map(sum, zip(*both))
     return dict(
         maps=list(pair), thresholds=thresholds, text=_sentence(
-            len(both), *map(sum, zip(*both)), both.count([False, True]),
+            len(both), base, ours, both.count([False, True]),
             both.count([True, False]), title_of(pair[1])))
 
 

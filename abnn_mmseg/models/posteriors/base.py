@@ -2,7 +2,7 @@
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 import torch
 from mmseg.registry import MODELS
@@ -106,7 +106,7 @@ class Posterior:
     # Member files that the config names.
     member_files: Optional[Sequence[str]] = None
     # Seed of what is drawn; None where nothing is.
-    seed: Optional[int] = None
+    seed: Any = None
     # Whether what it loads as a member is a student.
     is_student = False
     # Whether its pass also computes what the original network says.
@@ -135,7 +135,7 @@ class Posterior:
         return self._views
 
     @views.setter
-    def views(self, views: Union[None, dict, list[View]]) -> None:
+    def views(self, views: Any) -> None:
         """Take views as the config writes them, or as they were made."""
         are_made = isinstance(views, list) and bool(views)
         self._views = views if are_made else make_views(views)

@@ -18,7 +18,7 @@ class SampledPosterior(BankPosterior):
     """
 
     trains = False
-    member_kinds = (None, 'hmc')
+    member_kinds: tuple = (None, 'hmc')
 
     @property
     def noise_settings(self) -> str:
