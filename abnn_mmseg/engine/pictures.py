@@ -41,9 +41,9 @@ def draw_maps(model: BayesianSegmentor,
     """
     hook = MapVisualizationHook(
         scores=scores, scale=scale, max_side=max_side)
-    if not isinstance(img, np.ndarray):
-        img = mmcv.imread(str(img), channel_order='rgb')
-    picture = hook.compose(img, result, model.dataset_meta or {})
+    pixels = img if isinstance(img, np.ndarray) else mmcv.imread(
+        str(img), channel_order='rgb')
+    picture = hook.compose(pixels, result, model.dataset_meta or {})
     if out_file is not None:
         mmcv.imwrite(np.ascontiguousarray(picture[..., ::-1]), str(out_file))
     return picture

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 import numpy as np
 from mmengine.dist import all_gather_object, get_dist_info

@@ -2,6 +2,7 @@
 import json
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from pathlib import Path
 
 from mmengine.dist import all_gather_object, get_world_size
 

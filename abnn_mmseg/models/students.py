@@ -44,6 +44,10 @@ class StudentHead(nn.Module):
     """
 
     networks: Tensor
+    # Lists of modules, whose items may be anything to a type checker.
+    norms: Any
+    projections: Any
+    outputs: Any
 
     def __init__(self,
                  channels: Sequence[int],
@@ -111,11 +115,10 @@ class StudentHead(nn.Module):
         small = _resize(logits, finest)
         says = torch.cat([small.log_softmax(1),
                           small.logsumexp(1, keepdim=True)], 1)
-        hidden = sum(
+        hidden = F.relu(torch.stack([
             _resize(project(norm(source)), finest)
             for norm, project, source in zip(
-                self.norms, self.projections, [*features, says]))
-        hidden = F.relu(hidden)
+                self.norms, self.projections, [*features, says])]).sum(0))
         hidden = hidden + F.relu(self.near(hidden))
         hidden = hidden + F.relu(self.wide(hidden))
         parts = []

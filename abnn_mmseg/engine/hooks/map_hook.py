@@ -143,7 +143,9 @@ class MapVisualizationHook(Hook):
                 natural is None or score in SMALL_SCORES):
             self.scale[score] = scale_of(
                 [range_of(values)], natural is not None)
-        return self.scale.get(score) or natural
+        found = self.scale.get(score) or natural
+        assert found is not None
+        return found
 
     def _fit(self, plane: np.ndarray) -> np.ndarray:
         """Shrink a large plane without mixing the values of pixels."""

@@ -50,6 +50,7 @@ class RegionsWriter(JournalWriter):
         rows = {}
         for score in settings.scores:
             threshold = settings.given_threshold(score)
+            assert threshold is not None  # checked when the writer is made
             patches = areas.uncertain_patches(
                 result.map(score), threshold, settings.min_area)
             found = areas.measure(
@@ -89,7 +90,8 @@ class RegionsWriter(JournalWriter):
 
     def _coco(self, names, score) -> str:
         """Categories are numbered from 1, as COCO's own are."""
-        images, annotations = [], []
+        images: list[dict] = []
+        annotations: list[dict] = []
         for image_id, name in enumerate(names, 1):
             found = json.loads(self._path(name, score).read_text('utf-8'))
             images.append(dict(
