@@ -55,6 +55,11 @@ SECTIONS = [
 ]
 # Of messages that do not say it themselves: how they begin, what to do.
 CURES = {
+    'is written window by window': 'add the option that it names',
+    '… does not exist.': 'check the path or the address',
+    'needs the package rasterio': 'run the command that it names',
+    'comes without its image': 'export from a video, a camera or image '
+    'files, not from arrays of maps',
     'no settings are in it': 'remove the `export.json` that it names',
     'needs the score of the alarm': 'add `--score entropy`',
     'with a guarantee': 'make one with `abnn certify`',

@@ -106,7 +106,7 @@ class MemberTrainer:
         self.count = (cfg.train_cfg.get('members', DEFAULT_MEMBERS)
                       if members is None else members)
         if self.count < 1:
-            raise ValueError(f'{self.count} members are none to train; give '
+            raise ValueError(f'{self.count} members cannot be trained; give '
                              'train_cfg.members or --members a number from 1 '
                              'on.')
         cfg.train_cfg = member_loop(cfg.train_cfg)

@@ -339,7 +339,7 @@ class CustomBNL(BayesianNorm):
         """Raises ValueError: pixels of an unknown layout get no noise."""
         raise ValueError(
             f"noise='element' is not defined for {type(self).__name__}, whose "
-            "layout is its own; write noise='channel' in the posterior.")
+            "layout is unknown; write noise='channel' in the posterior.")
 
     def apply_network(self, x, scale, shift, **options):
         """One network: the norm's own code with another gamma."""

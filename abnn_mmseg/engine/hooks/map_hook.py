@@ -129,7 +129,7 @@ class MapVisualizationHook(Hook):
         missing = sorted(set(self.scores or ()) - set(known))
         if missing:
             raise ValueError(
-                f'MapVisualizationHook shall draw {missing[0]!r}, but the '
+                f'MapVisualizationHook should draw {missing[0]!r}, but the '
                 f'segmentor makes {known}; add it to `scores` of the model.')
         return {
             score: maps.get(score)[0].float().cpu().numpy()

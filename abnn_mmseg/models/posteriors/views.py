@@ -71,7 +71,7 @@ def make_views(views: Optional[dict]) -> list[View]:
     for flip in flips:
         if flip not in DIRECTIONS:
             raise ValueError(f'flips={flips!r} of the posterior holds '
-                             f'{flip!r}; write of {tuple(DIRECTIONS)}.')
+                             f'{flip!r}; write some of {tuple(DIRECTIONS)}.')
     if any(not 0 < scale < math.inf for scale in scales):
         raise ValueError(f'scales={scales!r} of the posterior must be '
                          'positive factors such as (0.75, 1.25).')
