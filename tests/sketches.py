@@ -10,7 +10,7 @@ SIZE = (64, 32)
 def config(sketch, work_dir, iterations=4, **model) -> Config:
     """MUAD-sketch with the toy network; ``model`` overrides the segmentor."""
     cfg = Config.fromfile(
-        'configs/deeplabv3plus_r18-d16_1xb4-1100_muad-sketch-128x256.py')
+        'configs/deeplabv3plus_r18-w24-d16_1xb8-1400_muad-sketch-128x256.py')
     network = toy_config(auxiliary=False, **model)
     network['decode_head']['num_classes'] = 15
     network['data_preprocessor'] = dict(

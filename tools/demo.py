@@ -1,4 +1,4 @@
-"""Draw a dataset, train a base, make it Bayesian, test both, open a page."""
+"""Draw a dataset, make a trained network Bayesian, test it, open a page."""
 from abnn_mmseg.cli.main import run_command
 
 if __name__ == '__main__':

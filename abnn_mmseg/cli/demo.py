@@ -1,6 +1,5 @@
-"""Draw a dataset, train a base, make it Bayesian, test both, write a page."""
+"""Draw a dataset, make a trained network Bayesian, test it, open a page."""
 import argparse
-import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +9,12 @@ from typing import Any, Optional
 from mmengine.config import Config
 from rich.console import Console
 
-from abnn_mmseg.datasets.muad_sketch import make_muad_sketch
+from abnn_mmseg.comparison.compare import compare
+from abnn_mmseg.comparison.intervals import Intervals
+from abnn_mmseg.comparison.report import difference_lines
+from abnn_mmseg.datasets.muad_sketch import BASE_CHECKPOINT, make_muad_sketch
 from abnn_mmseg.engine import train
-from abnn_mmseg.engine.tester import Results, test_all, write_metrics
-from abnn_mmseg.evaluation.anomaly import MEASURES
+from abnn_mmseg.engine.tester import write_metrics
 from abnn_mmseg.export.export import find_items
 from abnn_mmseg.export.gallery import write_gallery
 from abnn_mmseg.export.inferencer import ABNNInferencer
@@ -22,36 +23,45 @@ from abnn_mmseg.export.result import MapResult
 from abnn_mmseg.uncertainty import map_name
 from abnn_mmseg.utils.configs import config_path
 from abnn_mmseg.utils.console import print_table, progress
+from abnn_mmseg.utils.halves import save_half
 
-BASE = 'deeplabv3plus_r18-d16_1xb4-1100_muad-sketch-128x256.py'
+BASE = 'deeplabv3plus_r18-w24-d16_1xb8-1400_muad-sketch-128x256.py'
 ABNN = 'abnn_deeplabv3plus_muad-sketch.py'
-SCORES = dict(base=('msp', 'entropy'),
-              ABNN=('msp', 'entropy', 'mutual_information'))
+TTA = dict(type='TTAPosterior', scales=(0.75, ))
+SCORES = ('entropy', 'mutual_information')
+MEASURES = ('AUROC', 'AUPR', 'FPR95')
+SPLITS = ('test_id', 'test_ood')
 
 COUNTS = dict(train=400, val=20, test_id=30, test_ood=50)
-SPLITS = ('test_id', 'test_ood')
+# What the base was trained on; its first images are those above.
+BASE_COUNTS = dict(train=3000, val=20)
 BASE_ENTROPY = map_name('base', 'entropy')
 MAPS = ('entropy', 'mutual_information', BASE_ENTROPY)
 QUICK: dict[str, Any] = dict(
     options={'train_cfg.max_iters': 2}, members=2,
-    counts=dict(train=4, val=2, test_id=2, test_ood=3))
+    counts=dict(train=4, val=2, test_id=2, test_ood=3),
+    base_counts=dict(train=8, val=2))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``abnn demo``."""
+    """Arguments of ``abnn demo``."""
     parser.add_argument(
         '--work-dir', help='where everything goes (default work_dirs/demo; '
         'work_dirs/demo-quick with --quick)')
+    parser.add_argument(
+        '--train', action='store_true', help='train the base network again, '
+        'instead of taking the one in the package: half an hour or so')
     parser.add_argument(
         '--quick', action='store_true', help='a few images and steps: whether '
         'everything runs, not what it achieves')
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run ``abnn demo``."""
+    """Run the demo and print its table."""
     quick = '-quick' if args.quick else ''
     folder = args.work_dir or f'work_dirs/demo{quick}'
-    demo = Demo(folder, **QUICK) if args.quick else Demo(folder)
+    demo = Demo(folder, trains_base=args.train,
+                **QUICK if args.quick else {})
     rows = demo.run()
     print_table('Time', [dict(step=k, seconds=v)
                          for k, v in demo.seconds.items()])
@@ -63,27 +73,35 @@ def run(args: argparse.Namespace) -> None:
 
 
 class Demo:
-    """Runs the steps of the demo; finished steps are not repeated.
+    """Data, members, tests, page: each step reuses what exists.
 
     Args:
         folder (str): Where everything goes.
         options (dict): Overrides of both configs, e.g. fewer iterations.
         counts (dict): Images per split.
         members (int, optional): How many. Defaults to the config's.
+        trains_base (bool): Train the base, instead of taking the one that
+            the package has. Defaults to False.
+        base_counts (dict): Images per split to train the base on.
     """
 
     def __init__(self, folder: str, options: Optional[dict] = None,
                  counts: dict[str, int] = COUNTS,
-                 members: Optional[int] = None) -> None:
+                 members: Optional[int] = None,
+                 trains_base: bool = False,
+                 base_counts: dict[str, int] = BASE_COUNTS) -> None:
         self.folder = Path(folder)
         self.count = members
         self.counts = counts
+        self.base_counts = base_counts
+        self.trains_base = trains_base
         self.seconds: dict[str, float] = {}
         self.cfg = dict(
             base=self._config(BASE, 'base', options or {}),
             ABNN=self._config(ABNN, 'abnn', options or {}))
-        steps = self.cfg['base'].train_cfg.max_iters
-        self.base = self.folder / 'base' / f'iter_{steps}.pth'
+        self.base = BASE_CHECKPOINT
+        if trains_base:
+            self.base = self.folder / 'base.pth'
         self.members = self.folder / 'abnn' / 'members.pth'
         self.cfg['ABNN'].load_from = str(self.base)
 
@@ -92,22 +110,20 @@ class Demo:
         cfg.merge_from_dict(options)
         cfg.work_dir = str(self.folder / name)
         cfg.resume = True
-        for split in ('train', 'val', 'test'):
-            cfg[f'{split}_dataloader'].dataset.data_root = str(
-                self.folder / 'data')
+        _set_data(cfg, self.folder / 'data')
         return cfg
 
     def run(self) -> list[dict]:
-        """Rows of the closing table, base next to ABNN."""
+        """Rows of the closing table: base, TTA and ABNN."""
         with self._step('Draw MUAD-sketch'):
             make_muad_sketch(self.folder / 'data', self.counts)
-        with self._step('Train the base network'):
-            if not self.base.is_file():
-                train(self.cfg['base'])
+        if self.trains_base and not self.base.is_file():
+            with self._step('Train the base network'):
+                self._train_base()
         with self._step('Make it Bayesian: fine-tune the members'):
             if not self._is_newer(self.members, self.base):
                 train(self.cfg['ABNN'], self.count)
-        with self._step('Test both'):
+        with self._step('Test base, TTA and ABNN'):
             rows = self._rows()
         with self._step('Export the maps of test_ood'):
             page = self.folder / 'report' / 'index.html'
@@ -116,7 +132,7 @@ class Demo:
         return rows
 
     @contextmanager
-    def _step(self, title: str):
+    def _step(self, title: str) -> Iterator[None]:
         Console().rule(title)
         start = time.monotonic()
         yield
@@ -126,37 +142,54 @@ class Demo:
     def _is_newer(path: Path, than: Path) -> bool:
         return path.is_file() and path.stat().st_mtime >= than.stat().st_mtime
 
+    def _train_base(self) -> None:
+        """On drawings of its own, so that all else stays what it is."""
+        data = self.folder / 'base_data'
+        make_muad_sketch(data, self.base_counts)
+        cfg = self.cfg['base'].copy()
+        _set_data(cfg, data)
+        train(cfg)
+        steps = cfg.train_cfg.max_iters
+        save_half(self.folder / 'base' / f'iter_{steps}.pth', self.base)
+
     def _rows(self) -> list[dict]:
-        metrics = self._test()
+        file = self.folder / 'comparison.json'
+        found = compare(self._comparison(), str(file))
+        _print_gain(found, self.folder / 'tests' / 'rows')
+        metrics = {(row['method'], row['dataset']): row['metrics']
+                   for row in found}
         rows = []
-        for name, scores in SCORES.items():
-            known, unknown = (metrics[name][s] for s in SPLITS)
-            for score in scores:
+        for name in ('base', 'TTA', 'ABNN'):
+            known, unknown = (metrics[name, split] for split in SPLITS)
+            for score in SCORES if name == 'ABNN' else SCORES[:1]:
                 rows.append({
                     'model': name, 'score': score,
                     'mIoU': known['seg/mIoU'],
                     'ECE': known['cal/pooled/ECE'],
-                    **{
-                        key: unknown[f'ood/pooled/{score}/{key}']
-                        for key in MEASURES
-                    }
+                    **{key: unknown[f'ood/pooled/{score}/{key}']
+                       for key in MEASURES}
                 })
         path = self.folder / 'metrics.json'
-        content = dict(rows=rows, **metrics)
-        if not path.is_file() or json.loads(path.read_text()) != content:
-            write_metrics(path, content)
+        if not self._is_newer(path, self.members):
+            write_metrics(path, dict(rows=rows, comparison=found))
         return rows
 
-    def _test(self) -> Results:
-        """Metrics of both models on both splits, tested only once."""
+    def _comparison(self) -> Config:
         cfg = self.cfg['ABNN'].copy()
         cfg.work_dir = str(self.folder / 'tests')
-        cfg.posteriors = dict(
-            base=dict(type='DeterministicPosterior'), ABNN=dict())
-        path = Path(cfg.work_dir) / 'metrics.json'
-        if not self._is_newer(path, self.members):
-            test_all(cfg, [self.base, self.members], SPLITS, list(SCORES))
-        return json.loads(path.read_text())
+        cfg.test_sets = {split: dict(split=split) for split in SPLITS}
+        cfg.test_evaluator = [
+            dict(type='IoUMetric', iou_metrics=['mIoU']),
+            dict(type='CalibrationMetric'),
+            dict(type='AnomalyMetric', scores=SCORES)]
+        base, abnn = str(config_path(BASE)), str(config_path(ABNN))
+        weights = [str(self.base)]
+        cfg.methods = [
+            dict(name='base', config=base, checkpoints=weights),
+            dict(name='TTA', config=base, checkpoints=weights, posterior=TTA),
+            dict(name='ABNN', config=abnn,
+                 checkpoints=[*weights, str(self.members)])]
+        return cfg
 
     def _export(self, rows: list[dict]) -> None:
         abnn = ABNNInferencer(self.cfg['ABNN'], str(self.base), self.members)
@@ -186,3 +219,22 @@ class Demo:
             if len(shown) < 4 and (result.anomaly == 1).mean() > 0.04:
                 shown.append(result)
             yield result
+
+
+def _set_data(cfg: Config, folder: Path) -> None:
+    for split in ('train', 'val', 'test'):
+        cfg[f'{split}_dataloader'].dataset.data_root = str(folder)
+
+
+def _print_gain(rows: list[dict], folder: Path) -> None:
+    """How far ABNN is from test-time augmentation, with intervals.
+
+    The comparison itself has printed how far it is from the base.
+    """
+    unknown = [dict(row) for row in rows if row['dataset'] == 'test_ood']
+    lines = difference_lines(
+        [row for row in Intervals(folder, 'TTA').of(unknown)
+         if row['method'] == 'ABNN'], SCORES[:1])
+    if lines:
+        print_table("test_ood, difference to 'TTA' and its 95 % interval",
+                    lines)

@@ -9,6 +9,8 @@ from pathlib import Path
 import mmseg
 import pytest
 
+from abnn_mmseg.datasets.muad_sketch import BASE_CHECKPOINT
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ('abnn_mmseg', 'configs', 'tools', 'setup.py', 'pyproject.toml',
            'README.md', 'LICENSE', 'MANIFEST.in', 'model-index.yml')
@@ -87,7 +89,7 @@ def test_the_demo_runs_and_a_child_config_trains(run):
     assert 'site' in run('-c', 'import abnn_mmseg; '
                          'print(abnn_mmseg.__file__)')
 
-    base = f"load_from = '{demo}/base/iter_2.pth'"
+    base = f'load_from = {str(BASE_CHECKPOINT)!r}'
     text = CHILD.format(data=str(demo / 'data')).replace(
         'load_from = None', base)
     name = 'abnn_deeplabv3plus_muad-sketch.py'
