@@ -92,3 +92,13 @@ def table_with(start, text=README):
     block = text[text.index(start):].split('\n\n')[0].splitlines()
     return [[cell.strip() for cell in line.strip('|').split('|')]
             for line in [block[0], *block[2:]]]
+
+
+def test_the_table_of_the_demo_is_what_it_wrote():
+    page = (ROOT / 'docs/demo.md').read_text()
+    rows = json.loads((ROOT / 'docs/benchmarks/demo.json').read_text())['rows']
+    _, *table = table_with('| model | score |', page)
+    assert table == [
+        [row['model'], f"`{row['score']}`", *(
+            f'{row[name]:.2f}' for name in (
+                'mIoU', 'ECE', 'AUROC', 'AUPR', 'FPR95'))] for row in rows]
