@@ -8,7 +8,7 @@ from abnn_mmseg.utils.files import atomic_write
 
 BENCHMARKS = ('inference', 'finetune', 'gradients', 'metrics', 'accuracy',
               'posterior', 'zoo', 'export', 'large', 'soak', 'threads',
-              'guarantees', 'scores')
+              'guarantees', 'scores', 'many')
 
 
 def parse_args(modules: dict) -> argparse.Namespace:
