@@ -74,7 +74,8 @@ def _measure(args: argparse.Namespace, side: int,
             **({} if args.checkpoint else SMALL))
         idle = peak_resident_mb()
         start = time.perf_counter()
-        export_maps(inferencer, image, folder,
+        # Images below the output folder are taken for maps.
+        export_maps(inferencer, image, Path(folder) / 'out',
                     ['geotiff' if args.geotiff else 'npy'], tile=args.tile)
         peak = peak_resident_mb()
         return dict(
