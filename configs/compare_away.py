@@ -44,17 +44,19 @@ methods = [
 ] + [
     # Other members and other draws: the spread is that of both.
     dict(
-        name=f'ABNN {count}, seed {seed}',
-        group=f'ABNN {count}',
+        name=f'ABNN {count}{placed}, seed {seed}',
+        group=f'ABNN {count}{placed}',
         config=abnn,
         checkpoints=[*trained, f'{runs}/abnn_{seed}/members.pth'],
         options={
             'model.posterior.seed': seed,
-            'model.posterior.networks': count
+            'model.posterior.networks': count,
+            'model.posterior.placement': 'signs' if placed else 'random'
         },
         variants={
             'base': dict(prediction='base'),
             'centre': dict(prediction='centre'),
             'posterior mean': dict(prediction='posterior_mean')
-        }) for count in (4, 12) for seed in seeds
+        }) for count, placed in ((4, ''), (4, ' placed'), (12, ''))
+    for seed in seeds
 ]

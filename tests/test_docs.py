@@ -27,7 +27,7 @@ from toys import CLASSES, build, toy_config
 from abnn_mmseg.cli.main import command_parser
 from abnn_mmseg.comparison.compare import choose_methods
 from abnn_mmseg.deploy.onnx import export_program, save_onnx
-from abnn_mmseg.engine.loading import forget_pretrained
+from abnn_mmseg.engine.loading import build_segmentor, forget_pretrained
 from abnn_mmseg.engine.test_sets import choose_posteriors, choose_test_sets
 from abnn_mmseg.members.files import fingerprint, norm_state, save_members
 
@@ -228,7 +228,7 @@ def build_posteriors(cfg):
 
 def build_methods(cfg):
     for method in choose_methods(cfg, None):
-        assert method.build().scores
+        assert build_segmentor(method.cfg, method.checkpoints).scores
 
 
 BUILDERS = dict(
