@@ -1,4 +1,5 @@
 """Samples of norm parameters as networks, such as those of HMC."""
+
 from mmseg.registry import MODELS
 
 from abnn_mmseg.models.posteriors.bank import BankPosterior
