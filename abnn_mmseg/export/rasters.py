@@ -83,7 +83,7 @@ class Raster:
         with self.opened() as file:
             pixels = file.read(window=_window(rows, columns))
             pixels[:, ~valid] = 0
-            path = self._write(file, pixels, f'{rows.start}-{columns.start}')
+            path = self._write(file, pixels, rows, columns)
         try:
             inputs = self._pipeline.load(Frame(self._name, path)).data[
                 'inputs']
@@ -99,9 +99,11 @@ class Raster:
                 "(color_type='unchanged').")
         return inputs
 
-    def _write(self, file, pixels: np.ndarray, name: str) -> Path:
+    def _write(self, file, pixels: np.ndarray, rows: slice,
+               columns: slice) -> Path:
         import rasterio
-        path = Path(self._folder.name) / f'{name}.tif'
+        path = Path(
+            self._folder.name) / f'{rows.start}-{columns.start}.tif'
         count, height, width = pixels.shape
         names = [band.name for band in file.colorinterp[:3]]
         # Loaders of pictures look at it.
@@ -110,6 +112,7 @@ class Raster:
         with rasterio.open(
                 path, 'w', driver='GTiff', count=count, height=height,
                 width=width, dtype=pixels.dtype, interleave='pixel',
+                transform=file.window_transform(_window(rows, columns)),
                 **options) as window:
             window.write(pixels)
         return path
