@@ -22,13 +22,23 @@ from torch.utils._pytree import tree_leaves, tree_map
 __all__ = [
     'AnyBatchNorm', 'AnyDropout', 'AnyInstanceNorm', 'BareLoop',
     'BatchNormOfAnyRank', 'GraphError', 'KeepsWeights', 'Normalization',
-    'PreparesState', 'find_bases_with', 'forget_checkpoints', 'is_vmapped',
-    'numpy_makers', 'put_test_loop', 'tree_leaves', 'tree_map', 'version_of',
-    'with_parameters'
+    'PreparesState', 'find_bases_with', 'forget_checkpoints', 'identity_of',
+    'is_vmapped', 'numpy_makers', 'put_test_loop', 'tree_leaves', 'tree_map',
+    'version_of', 'with_parameters'
 ]
 
 
 M = TypeVar('M', bound=nn.Module)
+
+
+def identity_of(module: nn.Module) -> int:
+    """A number of a module that its stand-ins in ``torch.export`` share.
+
+    If a model holds a module under two names, such as one dropout that is
+    used twice, the export runs all modules through stand-ins: other objects
+    that have the attributes of the module in common with it.
+    """
+    return id(vars(module))
 
 
 def is_vmapped(tensor: Tensor) -> bool:

@@ -43,6 +43,22 @@ def test_other_parameters_leave_the_module_alone():
     assert torch.equal(layer(x), before)
 
 
+def test_export_runs_stand_ins_that_share_the_identity_of_their_module():
+    seen = []
+
+    class Layer(nn.Identity):
+        def forward(self, x):
+            seen.append((self, compat.identity_of(self)))
+            return x + 1
+
+    layer, other = Layer(), nn.Identity()
+    model = nn.Sequential(layer, other, other)
+    torch.export.export(model, (torch.ones(2), ), strict=False)
+    assert all(module is not layer for module, _ in seen)
+    assert {number for _, number in seen} == {compat.identity_of(layer)}
+    assert compat.identity_of(layer) != compat.identity_of(Layer())
+
+
 def test_arrays_are_made_by_the_function_that_pickles_name():
     for value in (np.zeros(1), np.float64(1)):
         assert value.__reduce__()[0] in compat.numpy_makers()

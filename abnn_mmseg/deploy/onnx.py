@@ -122,7 +122,14 @@ def output_differences(model: BayesianSegmentor, path: Union[str, Path],
     import onnxruntime
     session = onnxruntime.InferenceSession(
         str(path), providers=['CPUExecutionProvider'])
-    actual = session.run(None, {'image': image.numpy()})
+    try:
+        actual = session.run(None, {'image': image.numpy()})
+    except Exception as error:  # onnxruntime's have no common class
+        raise RuntimeError(
+            'onnxruntime cannot run the graph on an image of '
+            f'{"x".join(map(str, image.shape[1:3]))} pixels '
+            f'({str(error).splitlines()[0]}), so no file is kept; run the '
+            'model itself, with ABNNInferencer.') from error
     expected = DeployedSegmentor(model, image)(image)
     return {
         output.name: _difference(a, e.numpy())

@@ -13,17 +13,21 @@ from typing import Any, Callable, Optional
 
 from torch import nn
 
+from abnn_mmseg.compat import identity_of
+
 # handler(forward, *args, **kwargs) -> what the module gives
 Handler = Callable[..., Any]
-_handlers: ContextVar[Mapping[nn.Module, Handler]] = ContextVar(
+# By the identity of their module.
+_handlers: ContextVar[Mapping[int, Handler]] = ContextVar(
     'abnn_mmseg_handlers')
-_NONE: Mapping[nn.Module, Handler] = {}
+_NONE: Mapping[int, Handler] = {}
 
 
 @contextmanager
 def handling(handlers: Mapping[nn.Module, Handler]):
     """Within this context, these modules run by their handlers."""
-    token = _handlers.set({**_handlers.get(_NONE), **handlers})
+    token = _handlers.set({**_handlers.get(_NONE), **{
+        identity_of(module): handler for module, handler in handlers.items()}})
     try:
         yield
     finally:
@@ -32,7 +36,7 @@ def handling(handlers: Mapping[nn.Module, Handler]):
 
 def handler_of(module: nn.Module) -> Optional[Handler]:
     """The module's handler in the current pass."""
-    return _handlers.get(_NONE).get(module)
+    return _handlers.get(_NONE).get(identity_of(module))
 
 
 class Handled:
