@@ -18,4 +18,4 @@ train_dataloader = dict(
         dict(type='PasteUnknown'),
         dict(type='PackAnomalyInputs'),
     ]))
-train_cfg = dict(_delete_=True, type='DistillTrainLoop', max_iters=400)
+train_cfg = dict(_delete_=True, type='DistillTrainLoop', max_iters=900)
