@@ -11,6 +11,7 @@ from mmengine.dist import all_reduce, get_dist_info
 from mmseg.registry import DATASETS
 
 from abnn_mmseg.export.fingerprint import model_fingerprint
+from abnn_mmseg.export.formats import FORMATS
 from abnn_mmseg.export.inferencer import ABNNInferencer, unwrapped
 from abnn_mmseg.export.inputs import Frames, fps_of
 from abnn_mmseg.export.pipeline import Loaded, Pipeline
@@ -171,23 +172,28 @@ def find_items(inferencer: ABNNInferencer, source: Union[str, Path],
 
     Nobody knows the number of a camera: None.
 
-    Pictures below the output ``folder`` are maps, also where it lies in a
-    folder of images: they are no inputs.
+    Where the output ``folder`` lies in a folder of images, the maps in it are
+    no inputs.
     """
     if source in SPLITS and not Path(source).exists():
         return _dataset_items(inferencer, str(source))
     frames = Frames(source)
-    if folder is not None:
-        maps = os.path.join(os.path.abspath(folder), '')
-        frames.files = [
-            frame for frame in frames.files
-            if not os.path.abspath(str(frame.image)).startswith(maps)]
-    if frames.live is not None:
-        return None, (Item(frame.name, partial(inferencer.load, frame), [])
-                      for frame in frames)
+    if folder is not None and isinstance(source, (str, Path)) and (
+            Path(source).is_dir()):
+        maps = _folders_of_maps(Path(source), Path(folder))
+        frames.files = [frame for frame in frames.files
+                        if not os.path.abspath(frame.image).startswith(maps)]
     return len(frames), (
         Item(frame.name, partial(inferencer.load, frame),
              [frames.video or Path(str(frame.image))]) for frame in frames)
+
+
+def _folders_of_maps(source: Path, folder: Path) -> tuple[str, ...]:
+    """How the paths of maps begin that lie in a folder of images."""
+    source, folder = (Path(os.path.abspath(path)) for path in (source, folder))
+    if source == folder:
+        return tuple(str(folder / form) + os.sep for form in FORMATS)
+    return (str(folder) + os.sep, ) if source in folder.parents else ()
 
 
 def _dataset_items(inferencer: ABNNInferencer,

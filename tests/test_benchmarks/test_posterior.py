@@ -31,7 +31,8 @@ def test_every_method_has_a_row_and_hmc_is_at_no_distance_to_itself(result):
                  'dropout', 'without noise', 'tuned', 'one HMC chain'):
         assert any(word in name for name in rows), word
     hmc = rows['HMC, T = 1']
-    assert hmc['TV known T=1'] < 1e-3
+    # In percent; kept predictions are in half precision.
+    assert hmc['TV known T=1'] < 0.05
     assert hmc['agreement known T=1'] > 99.9
     assert 0 < rows['ABNN, alpha = 0.4']['TV known T=1'] < 100
     assert 0 < rows['one HMC chain, T = 1']['TV unknown T=1'] < 100

@@ -173,6 +173,15 @@ def test_maps_among_the_images_are_no_inputs(abnn, images):
     assert len(list((images / 'maps').rglob('*.png'))) == 2 * 3
 
 
+def test_maps_may_lie_beside_the_images(abnn, images):
+    for _ in range(2):
+        done = export_maps(abnn, images, images, ['overlay'], resume=True)
+        assert sum(done) == 3
+    done = export_maps(abnn, images / '0.png', images, ['npy'],
+                       overwrite=True)
+    assert done == (1, 0)
+
+
 @pytest.mark.parametrize('content, message', [
     ('garbage', 'export.json is damaged'), ('[]', 'no settings are in it')])
 def test_a_damaged_record_is_named(abnn, images, tmp_path, content, message):

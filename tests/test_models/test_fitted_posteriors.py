@@ -44,6 +44,7 @@ def fitted(model, kind='SWAGPosterior', rows=FACTOR, std=0.1):
 def of_kind(kind, **options):
     model = build(bayesian_config())
     other = build(dict(toy_config(), type='BayesianEncoderDecoder',
+                       prediction='posterior_mean',
                        posterior=dict(type=kind, **options)))
     other.load_state_dict(model.state_dict())
     return other
