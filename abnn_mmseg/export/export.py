@@ -182,7 +182,7 @@ def find_items(inferencer: ABNNInferencer, source: Union[str, Path],
             Path(source).is_dir()):
         maps = _folders_of_maps(Path(source), Path(folder))
         frames.files = [frame for frame in frames.files
-                        if not os.path.abspath(frame.image).startswith(maps)]
+                        if not os.path.abspath(str(frame.image)).startswith(maps)]
     return len(frames), (
         Item(frame.name, partial(inferencer.load, frame),
              [frames.video or Path(str(frame.image))]) for frame in frames)

@@ -28,7 +28,7 @@ Input = Union[str, Path, Pixels]
 class Frame(NamedTuple):
     """An image's name (a path without suffix) and its file or pixels."""
     name: str
-    image: Union[Path, Pixels]
+    image: Union[str, Path, Pixels]
 
 
 class Frames:

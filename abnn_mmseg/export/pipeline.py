@@ -1,7 +1,7 @@
 """Load images with the loader and the test transforms of a config."""
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 from mmcv.transforms import LoadAnnotations, LoadImageFromFile
@@ -141,7 +141,7 @@ def _stretch(image: np.ndarray) -> np.ndarray:
     return np.nan_to_num((image.astype(np.float32) - low) * scale).clip(0, 255)
 
 
-def open_npy(path: Path) -> np.ndarray:
+def open_npy(path: Union[str, Path]) -> np.ndarray:
     """Map the array of a ``.npy`` into memory."""
     try:
         return np.load(path, mmap_mode='r')

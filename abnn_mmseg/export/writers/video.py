@@ -68,7 +68,7 @@ class VideoWriter(MapWriter):
         height, width = (side - side % 2 for side in first.shape[:2])
         with atomic_path(path) as temporary:
             video = cv2.VideoWriter(
-                str(temporary), cv2.VideoWriter_fourcc(*'mp4v'),
+                str(temporary), cv2.VideoWriter.fourcc(*'mp4v'),
                 self.settings.fps or _rate_of(frames), (width, height))
             if not video.isOpened():
                 raise ValueError(f'OpenCV cannot write {path}; its build has '
@@ -83,8 +83,12 @@ class VideoWriter(MapWriter):
     @staticmethod
     def _pictures(frames: list[Path]) -> Iterator[np.ndarray]:
         for frame in frames:
-            yield cv2.imdecode(np.fromfile(frame, np.uint8),
-                               cv2.IMREAD_COLOR)
+            picture = cv2.imdecode(
+                np.fromfile(frame, np.uint8), cv2.IMREAD_COLOR)
+            if picture is None:
+                raise ValueError(f'{frame} is damaged; remove it and export '
+                                 'again with --resume.')
+            yield picture
 
 
 def _rate_of(frames: list[Path]) -> float:
