@@ -181,8 +181,9 @@ def find_items(inferencer: ABNNInferencer, source: Union[str, Path],
     if folder is not None and isinstance(source, (str, Path)) and (
             Path(source).is_dir()):
         maps = _folders_of_maps(Path(source), Path(folder))
-        frames.files = [frame for frame in frames.files
-                        if not os.path.abspath(str(frame.image)).startswith(maps)]
+        frames.files = [
+            frame for frame in frames.files
+            if not os.path.abspath(str(frame.image)).startswith(maps)]
     return len(frames), (
         Item(frame.name, partial(inferencer.load, frame),
              [frames.video or Path(str(frame.image))]) for frame in frames)
