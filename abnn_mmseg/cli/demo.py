@@ -1,5 +1,6 @@
 """Draw a dataset, make a trained network Bayesian, test it, open a page."""
 import argparse
+import copy
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -146,7 +147,7 @@ class Demo:
         """On drawings of its own, so that all else stays what it is."""
         data = self.folder / 'base_data'
         make_muad_sketch(data, self.base_counts)
-        cfg = self.cfg['base'].copy()
+        cfg = copy.deepcopy(self.cfg['base'])
         _set_data(cfg, data)
         train(cfg)
         steps = cfg.train_cfg.max_iters

