@@ -2,7 +2,7 @@
 # developed: say so in an issue if a step fails.
 #
 #     docker build -t abnn .
-#     docker run --rm -v "$PWD/work_dirs:/work/work_dirs" abnn demo
+#     docker run --rm -v "$PWD/work_dirs:/app/work_dirs" abnn demo
 FROM python:3.11-slim
 RUN apt-get update \
     && apt-get install --no-install-recommends --yes libgl1 libglib2.0-0 \
@@ -13,6 +13,6 @@ COPY . .
 # that pip chooses.
 RUN pip install --no-cache-dir -c constraints.txt torch==2.13.0 \
     && pip install --no-cache-dir -c constraints.txt '.[onedl,plots]'
-WORKDIR /work
+WORKDIR /app
 ENTRYPOINT ["abnn"]
 CMD ["--help"]
