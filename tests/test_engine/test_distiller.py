@@ -167,7 +167,10 @@ def test_an_interrupted_distillation_makes_the_same_student(
         # The process may sum in other threads than this one.
         torch.testing.assert_close(
             actual['state'][name], value, rtol=1e-3, atol=1e-4, msg=name)
-    assert rows == distilled[1]
+    for row, known in zip(rows, distilled[1]):
+        assert row.pop('name') == known['name']
+        assert row == pytest.approx(
+            {key: known[key] for key in row}, rel=1e-3)
 
 
 def test_a_finished_student_is_kept(distilled, sketch, base, members):
