@@ -132,6 +132,7 @@ def find_bases_with(find: Callable[[str], Optional[str]]) -> None:
 
     def get_cfg_path(cfg_path: str,
                      filename: str) -> tuple[str, Optional[str]]:
+        """Find our own configs; leave others to mmengine."""
         path = find(cfg_path)
         return original(cfg_path, filename) if path is None else (path, None)
 

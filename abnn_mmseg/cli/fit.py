@@ -19,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest='method', required=True)
 
     def command(name: str, text: str) -> argparse.ArgumentParser:
+        """Add a method, with the options that all methods share."""
         sub = commands.add_parser(name, help=text, description=text)
         add_config(sub, 'config of the base, or of its ABNN')
         sub.add_argument('base', help='checkpoint of the base')

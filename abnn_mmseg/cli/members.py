@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest='command', required=True)
 
     def command(name: str, text: str) -> argparse.ArgumentParser:
+        """Add a subcommand."""
         return commands.add_parser(name, help=text, description=text)
 
     sub = command('list', 'What the files hold.')

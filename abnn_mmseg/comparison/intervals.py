@@ -46,6 +46,7 @@ def measure(arrays: Arrays, weights: np.ndarray) -> Samples:
         weights (np.ndarray): Of :func:`resamples`.
     """
     def total(name: str) -> np.ndarray:
+        """Sum an array over the images of each resample."""
         return np.tensordot(weights, arrays[name], 1)
 
     found = {}

@@ -26,6 +26,7 @@ def with_groups(rows: Sequence[dict]) -> list[dict]:
 def _mean(group: str, variant: str, dataset: str,
           rows: Sequence[dict]) -> dict:
     def over(pick) -> dict[str, tuple]:
+        """Mean and deviation of every number over the rows."""
         parts = [pick(row) for row in rows]
         return {
             name: (statistics.fmean(p[name] for p in parts),
@@ -35,6 +36,7 @@ def _mean(group: str, variant: str, dataset: str,
         }
 
     def split(values: dict[str, tuple], which: int) -> dict:
+        """Take the means (0) or the deviations (1)."""
         return {name: value[which] for name, value in values.items()}
 
     metrics = over(lambda row: row['metrics'])
@@ -95,6 +97,7 @@ def difference_lines(rows: Iterable[dict],
             continue
 
         def cell(name: str, digits: int = 2, known=row['difference']) -> str:
+            """A difference with its interval."""
             return _difference(known.get(name), digits)
 
         first = {
@@ -130,6 +133,7 @@ def _cells(row: dict):
     spread = row.get('spread', {})
 
     def cell(name: str, digits: int) -> str:
+        """A value, with its deviation if it is a mean of seeds."""
         text = _text(row['metrics'].get(name), digits)
         if _is_number(spread.get(name)):
             text += f'±{spread[name]:.{digits}f}'

@@ -182,6 +182,7 @@ def write_metrics(path: Path, metrics: dict) -> None:
     """Write metrics as JSON, with null for NaN."""
 
     def clean(value):
+        """Replace every NaN or inf, at any depth, by None."""
         if isinstance(value, dict):
             return {k: clean(v) for k, v in value.items()}
         if isinstance(value, (list, tuple)):

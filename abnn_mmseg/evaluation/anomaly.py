@@ -114,6 +114,7 @@ class AnomalyMetric(RunningMetric):
             save_detection(curves, self.plot_dir, self.prefix)
 
         def values(protocol: str, score: str) -> Optional[list[float]]:
+            """AUROC, AUPR and FPR95, or None without pixels of both kinds."""
             if protocol == 'pooled':
                 found = _values(curves[score])
             else:

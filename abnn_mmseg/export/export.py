@@ -121,6 +121,7 @@ def export_maps(inferencer: ABNNInferencer,
     with ThreadedWriter(writers) as writer, bar as show:
 
         def jobs() -> Iterator[Callable[[], Loaded]]:
+            """Yield the loading functions of images that are not done yet."""
             for item in islice(items, part, None, parts):
                 if record.is_done(item.name, item.files) and (
                         writer.complete(item.name)):
@@ -208,6 +209,7 @@ def _dataset_items(inferencer: ABNNInferencer,
     folder = Path(dataset.data_prefix['img_path'])
 
     def item(index: int) -> Item:
+        """The image and label of the dataset at this index."""
         info = dataset.get_data_info(index)
         path = Path(info['img_path'])
         inside = folder in path.parents

@@ -176,9 +176,11 @@ def to_result(item: Loaded, sample, probability: bool = False) -> MapResult:
     """Arrays of a predicted ``SegDataSample``."""
 
     def plane(field: str) -> np.ndarray:
+        """A field of the sample, as an array ``[H, W]``."""
         return sample.get(field).data[0].cpu().numpy()
 
     def known(field: str) -> Optional[np.ndarray]:
+        """A field of the sample, or None if it has none."""
         return plane(field) if field in sample else None
 
     maps = {

@@ -119,6 +119,7 @@ def _boxes(labels: np.ndarray) -> np.ndarray:
 def _region(result: MapResult, score: str, threshold: float,
             patch: Patch) -> Region:
     def inside(plane: np.ndarray) -> np.ndarray:
+        """The region's pixels of an array ``[H, W]``."""
         return plane[patch.rows, patch.columns][patch.mask]
 
     values = inside(result.map(score)).astype(np.float64)

@@ -255,6 +255,7 @@ class _Preview:
         sample = loaded.data.get('data_samples')
 
         def known(field: str) -> Optional[np.ndarray]:
+            """A smaller copy of a field, or None if there is none."""
             if sample is None or field not in sample:
                 return None
             return every_nth(sample.get(field).data[0].numpy(), PREVIEW_SIDE)

@@ -189,6 +189,7 @@ def posterior_energy(likelihood: NormLikelihood, centre: Tensor,
     """
 
     def potential(theta: Tensor) -> tuple[float, Tensor]:
+        """Negative log posterior over temperature, and its gradient."""
         value, gradient = likelihood(theta)
         away = (theta - centre) / prior_std
         energy = (float(away.square().sum()) / 2 - value) / temperature

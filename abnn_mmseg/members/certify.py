@@ -115,6 +115,7 @@ def _shared(images: list[Path], training: list[Path]) -> Iterator[Path]:
     digests: dict[Path, bytes] = {}
 
     def digest(path: Path) -> bytes:
+        """The SHA-256 of a file, computed once."""
         if path not in digests:
             digests[path] = hashlib.sha256(path.read_bytes()).digest()
         return digests[path]

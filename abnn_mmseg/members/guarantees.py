@@ -44,6 +44,7 @@ def merged(known: Sequence[dict], new: Sequence[dict]) -> list[dict]:
     and settings."""
 
     def key(guarantee: dict) -> tuple:
+        """What a new guarantee must share with an old one to replace it."""
         return tuple(guarantee[k] for k in ('risk', 'weights', 'settings'))
 
     replaced = {key(guarantee) for guarantee in new}

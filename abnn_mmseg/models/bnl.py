@@ -75,6 +75,7 @@ class _NetworkAffine(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor, scale: Tensor, shift: Tensor,
                 layer: 'BayesianNorm', options: dict) -> Tensor:
+        """The affine step of one network."""
         return layer.apply_network(x, scale, shift, **options)
 
     @staticmethod
@@ -83,6 +84,7 @@ class _NetworkAffine(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, x, scale, shift, layer, options):
+        """The affine steps of n networks in one call."""
         n = info.batch_size
         if in_dims[0] is None:
             # The first noisy layer: all n networks get the same input.

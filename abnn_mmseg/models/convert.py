@@ -159,6 +159,7 @@ def _picklable(name: str, bases: tuple, norm: type) -> type[bnl.BayesianNorm]:
     """Make a class that is pickled by the norm it replaces."""
 
     def reduce(self, protocol):
+        """Pickle the layer by its original class."""
         reduced: Any = nn.Module.__reduce_ex__(self, protocol)
         return (_new_bayesian, (norm, ), *reduced[2:])
 

@@ -164,11 +164,13 @@ def watch(model: Any, forward: Callable[[Tensor], Tensor],
     backbone, classifier = _watched(model)
 
     def note_backbone(own, *args, **kwargs):
+        """Keep the feature maps of the backbone."""
         given = own(*args, **kwargs)
         seen['backbone'] = _maps(given)
         return given
 
     def note_classifier(own, features, *args, **kwargs):
+        """Keep the input of the classifier."""
         seen['classifier'] = _maps(features)
         return own(features, *args, **kwargs)
 

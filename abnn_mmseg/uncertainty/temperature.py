@@ -39,6 +39,7 @@ def fit_temperature(log_probability: Tensor, labels: Tensor) -> float:
     true = log_probability.gather(1, labels[:, None])[:, 0]
 
     def slope(inverse: float) -> float:
+        """Derivative of the mean NLL with respect to 1 / temperature."""
         probability = (log_probability * inverse).softmax(1)
         expected = (probability * log_probability).sum(1)
         return (expected - true).double().mean().item()

@@ -85,6 +85,7 @@ def with_colour_bar(picture, scale, title, colormap='inferno') -> np.ndarray:
     thick = max(1, round(1.4 * size))
 
     def extent(text):
+        """Width and height of the text in pixels."""
         return cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, size, thick)[0]
 
     line = extent('0')[1]

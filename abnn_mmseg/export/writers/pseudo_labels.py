@@ -107,6 +107,7 @@ def _counts(result, kept: np.ndarray) -> dict:
 def _percent(rows: list[dict]) -> dict:
     """Shares in percent, of all images that have the numbers."""
     def share(part: str, whole: str):
+        """Sum of the part over sum of the whole, in percent."""
         have = [row for row in rows if part in row]
         total = sum(row[whole] for row in have)
         return round(100 * sum(row[part] for row in have) / total,

@@ -167,6 +167,7 @@ class ForkedNetworks(Networks):
                  images: Tensor) -> Tensor:
 
         def run(value, seen):
+            """One network, from the first noisy layer on."""
             started = trunk.start(window, vmapped=True)
             with handling(started.handlers(self.forks(value, True))):
                 return self.forward(seen)

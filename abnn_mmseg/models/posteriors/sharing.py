@@ -123,9 +123,11 @@ class _Output:
 
     @property
     def untouched(self) -> bool:
+        """Whether no tensor has been changed in place."""
         return self.versions == self._versions()
 
     def sharable(self, arguments) -> bool:
+        """Whether the result may be reused by other networks."""
         tensors = _tensors(arguments) + self.tensors
         return None not in self.versions and not any(map(is_vmapped, tensors))
 
