@@ -58,8 +58,9 @@ def export_maps(inferencer: ABNNInferencer,
 
     Args:
         inferencer (ABNNInferencer): The model.
-        source (str): Image, folder, glob or video; or ``'test'``, ``'val'``,
-            ``'train'`` for the config's dataset, with its ground truth.
+        source (str): Image, folder, glob, volume or video; or ``'test'``,
+            ``'val'``, ``'train'`` for the config's dataset, with its ground
+            truth.
         folder (str): Output folder; every format has its own in it. It is
             that of one model and one choice of settings, see
             :class:`Record`.
@@ -87,6 +88,8 @@ def export_maps(inferencer: ABNNInferencer,
     if limit is not None and limit < 1:
         raise ValueError(f'limit={limit} leaves no image; write at least 1, '
                          'or None for all.')
+    if 'nifti' in formats:
+        settings['volumes'] = _volumes(source, tile)
     if tile is not None:
         inferencer = TiledInferencer(inferencer, tile)
     count, items = find_items(inferencer, source, folder)
@@ -151,6 +154,19 @@ def export_maps(inferencer: ABNNInferencer,
         writer.wait()
         all_reduce(done)
     return Export(*done.tolist())
+
+
+def _volumes(source: Union[str, Path],
+             tile: Optional[int]) -> dict[str, Path]:
+    """The volumes that the format ``nifti`` is made of."""
+    if tile is not None:
+        raise ValueError("The format 'nifti' has whole slices; leave out "
+                         '--tile.')
+    found = {} if source in SPLITS else Frames(source).volumes
+    if not found:
+        raise ValueError(f"The format 'nifti' needs volumes, but {source} "
+                         'has none; give .nii or .nii.gz files.')
+    return found
 
 
 def shard_of(shard: Optional[str], rank: int,

@@ -14,6 +14,7 @@ FORMATS = {
     'png16': writers.Png16Writer,
     'tiff': writers.TiffWriter,
     'geotiff': GeoTiffTiles,
+    'nifti': writers.NiftiWriter,
     'hdf5': writers.Hdf5Writer,
     'heatmap': writers.HeatmapWriter,
     'overlay': writers.OverlayWriter,

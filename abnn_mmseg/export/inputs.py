@@ -1,4 +1,4 @@
-"""Files, folders, videos and arrays as a stream of named images."""
+"""Files, folders, videos, volumes and arrays as named images."""
 import glob
 import logging
 from collections.abc import Iterator, Sequence
@@ -18,6 +18,7 @@ from abnn_mmseg.export.pixels import (
     split_batches,
     to_array,
 )
+from abnn_mmseg.export.volumes import SUFFIX, Slice, is_volume, slices_of
 from abnn_mmseg.utils.files import files_below
 
 IMAGES = {'.png', '.jpg', '.jpeg', '.webp', '.bmp', '.tif', '.tiff'}
@@ -34,7 +35,7 @@ class Frame(NamedTuple):
 class Frames:
     """A file, folder, glob, video, array, tensor or PIL image, one by one.
 
-    A list has any of those but videos.
+    A list has any of those but videos. A NIfTI volume is its slices.
 
     Names keep the files' stems and, in a folder, its sub-folders. Two files
     that would share a name are refused.
@@ -74,7 +75,7 @@ class Frames:
                 raise ValueError(f'{item} is a video; give it alone.')
             self.video = path
         elif path.is_file():
-            self.files.append(Frame(path.stem, path))
+            self.files += _frames_of(path, path.name)
         else:
             found = sorted(glob.glob(item, recursive=True))
             if not found:
@@ -85,7 +86,8 @@ class Frames:
 
     def _add_matches(self, found: list[Path]) -> None:
         """Add files that match a glob, and the images of its folders."""
-        files = [Frame(p.stem, p) for p in found if not p.is_dir()]
+        files = [frame for path in found if not path.is_dir()
+                 for frame in _frames_of(path, path.name)]
         # '**' matches folders and their files: each image counts once.
         known = {frame.image for frame in files}
         for folder in filter(Path.is_dir, found):
@@ -94,6 +96,12 @@ class Frames:
                     known.add(frame.image)
                     files.append(frame)
         self.files += files
+
+    @property
+    def volumes(self) -> dict[str, Path]:
+        """Volumes by the name that their slices share."""
+        return {frame.name.rpartition('_')[0]: frame.image.path
+                for frame in self.files if isinstance(frame.image, Slice)}
 
     def __len__(self) -> int:
         if self.video is not None:
@@ -134,9 +142,18 @@ class Frames:
 def _images_below(folder: Path, root: Path) -> list[Frame]:
     """All images of a folder, named by their paths below ``root``."""
     return [
-        Frame(path.relative_to(root).with_suffix('').as_posix(), path)
-        for path in files_below(folder) if path.suffix.lower() in IMAGES
+        frame for path in files_below(folder)
+        if path.suffix.lower() in IMAGES or is_volume(path)
+        for frame in _frames_of(path, path.relative_to(root).as_posix())
     ]
+
+
+def _frames_of(path: Path, name: str) -> list[Frame]:
+    """An image, or all slices of a volume."""
+    if is_volume(path):
+        return [Frame(f'{SUFFIX.sub("", name)}_{part.number:06d}', part)
+                for part in slices_of(path)]
+    return [Frame(PurePosixPath(name).with_suffix('').as_posix(), path)]
 
 
 def _stored_images(address: str) -> list[Frame]:

@@ -6,14 +6,16 @@ import torch
 from PIL import Image, ImageOps
 from torch import Tensor
 
-Pixels = Union[np.ndarray, Tensor, Image.Image]
+from abnn_mmseg.export.volumes import Slice
+
+Pixels = Union[np.ndarray, Tensor, Image.Image, Slice]
 # Modes of PIL that are one number a pixel, and no shade of grey in 8 bits.
 NUMBERS = {'I', 'F', 'I;16', 'I;16B', 'I;16L'}
 
 
 def is_pixels(item: Any) -> bool:
     """Whether something is an image, and not the name of one."""
-    return isinstance(item, (np.ndarray, Tensor, Image.Image))
+    return isinstance(item, (np.ndarray, Tensor, Image.Image, Slice))
 
 
 def to_array(image: Pixels, channels: int) -> np.ndarray:
@@ -21,14 +23,16 @@ def to_array(image: Pixels, channels: int) -> np.ndarray:
 
     Args:
         image: An array, which stays as it is; a tensor ``[C, H, W]``, RGB as
-            torchvision reads it; or a PIL image of any mode, which is turned
-            as its EXIF data says.
-        channels (int): What the model takes, for images of PIL.
+            torchvision reads it; a PIL image of any mode, which is turned
+            as its EXIF data says; or a slice of a volume.
+        channels (int): What the model takes, for images of PIL and slices.
     """
     if isinstance(image, np.ndarray):
         return image
     if isinstance(image, Tensor):
         return _of_tensor(image)
+    if isinstance(image, Slice):
+        return image.pixels(channels)
     return _of_pil(image, channels)
 
 

@@ -74,12 +74,12 @@ def test_csv_forgets_images_of_a_run_in_more_processes(tmp_path):
     assert 'stale' not in (tmp_path / 'csv/entropy.csv').read_text()
 
 
-# Those of guarantees are tested with some.
-GUARANTEED = {'alarm', 'label-set', 'set-size'}
+# Tested with guarantees, and with volumes.
+ELSEWHERE = {'alarm', 'label-set', 'set-size', 'nifti'}
 
 
 @pytest.mark.parametrize(
-    'format', sorted({*FORMATS} - {*TILED} - GUARANTEED))
+    'format', sorted({*FORMATS} - {*TILED} - ELSEWHERE))
 def test_nothing_is_overwritten_unless_told(tmp_path, format):
     if format == 'hdf5':
         pytest.importorskip('h5py')

@@ -25,12 +25,13 @@ from abnn_mmseg.export.writers.settings import WriterSettings, natural_range
 from abnn_mmseg.export.writers.threaded import ThreadedWriter
 from abnn_mmseg.export.writers.tiles import NpyTiles
 from abnn_mmseg.export.writers.video import VideoWriter
+from abnn_mmseg.export.writers.volumes import NiftiWriter
 
 __all__ = [
     'AlarmWriter', 'CsvWriter', 'Hdf5Writer', 'HeatmapWriter',
-    'LabelSetWriter', 'MapWriter', 'MaskWriter', 'NpyTiles', 'NpyWriter',
-    'NpzWriter', 'OverlayWriter', 'Png16Writer', 'PredictionWriter',
-    'PseudoLabelWriter', 'RegionsWriter', 'SetSizeWriter', 'ThreadedWriter',
-    'TiffWriter', 'VideoWriter', 'Writer', 'WriterSettings',
-    'natural_range'
+    'LabelSetWriter', 'MapWriter', 'MaskWriter', 'NiftiWriter', 'NpyTiles',
+    'NpyWriter', 'NpzWriter', 'OverlayWriter', 'Png16Writer',
+    'PredictionWriter', 'PseudoLabelWriter', 'RegionsWriter',
+    'SetSizeWriter', 'ThreadedWriter', 'TiffWriter', 'VideoWriter', 'Writer',
+    'WriterSettings', 'natural_range'
 ]

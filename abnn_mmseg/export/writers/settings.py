@@ -59,6 +59,7 @@ class WriterSettings:
         video: ``'overlay'``, or ``'side'`` for image and map side by side.
         fps: Frames a second of videos. Defaults to the rate at which the
             frames were written, for cameras.
+        volumes: NIfTI files of the input, by the name that their slices share.
         part: Number of this process among those of all shards, which names
             its journals. Defaults to ``rank``.
         title: Heading of the page.
@@ -88,6 +89,7 @@ class WriterSettings:
     guarantees: Optional[Mapping[str, Mapping[str, Any]]] = None
     video: str = 'overlay'
     fps: Optional[float] = None
+    volumes: Mapping[str, Path] = field(default_factory=dict)
     part: Optional[int] = None
     title: str = 'Uncertainty maps'
     metrics: Optional[Sequence[Mapping[str, Any]]] = None

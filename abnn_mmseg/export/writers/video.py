@@ -44,6 +44,12 @@ class VideoWriter(MapWriter):
                                       1 - settings.opacity, 0)
         return encode_picture('.jpg', picture[..., ::-1], QUALITY)
 
+    def clear(self, names):
+        """Remove the frames, and the videos made of them."""
+        super().clear(names)
+        for path in (self.folder / self.format).rglob('*.mp4'):
+            path.unlink()
+
     def close(self):
         """Make the videos, on the first process."""
         if self.settings.rank != 0:
