@@ -190,11 +190,11 @@ def test_the_whole_change_also_fits_a_base_with_adamw(tmp_path):
     optimizer = build_model(cfg).optimizer
     assert isinstance(optimizer, torch.optim.SGD)
     assert {(group['lr'], group['weight_decay'])
-            for group in optimizer.param_groups} == {(2e-3, 1e-4)}
+            for group in optimizer.param_groups} == {(0.02, 1e-4)}
     [decay] = [PARAM_SCHEDULERS.build(dict(scheduler, optimizer=optimizer))
                for scheduler in cfg.param_scheduler]
     assert decay.end == cfg.train_cfg.max_iters
-    assert cfg.train_cfg.type == 'IterBasedTrainLoop'
+    assert cfg.train_cfg.type == 'MemberTrainLoop'
 
 
 def is_read(setting):
@@ -207,7 +207,7 @@ def build_model(cfg):
     wrapper = build_optim_wrapper(model, cfg.optim_wrapper)
     # Files of members or of a student come with the weights of a base.
     if model.posterior.member_files is None:
-        [sample] = model.predict(torch.randn(1, 3, 32, 48))
+        [sample] = model.predict(torch.randn(1, 3, 64, 96))
         assert set(sample.uncertainty.keys()) == set(model.scores)
     return wrapper
 
