@@ -1,5 +1,6 @@
 """Write maps of a folder, a video or a config's dataset to files."""
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -95,6 +96,7 @@ def export_maps(inferencer: ABNNInferencer,
     count, items = find_items(inferencer, source, folder)
     live = count is None
     if limit is not None:
+        limit = min(limit, sys.maxsize)
         count, items = min(limit, count or limit), islice(items, limit)
     count = count or 0
     if settings.get('fps') is None:
@@ -200,7 +202,7 @@ def find_items(inferencer: ABNNInferencer, source: Union[str, Path],
         maps = _folders_of_maps(Path(source), Path(folder))
         frames.files = [
             frame for frame in frames.files
-            if not os.path.abspath(str(frame.image)).startswith(maps)]
+            if not _real(str(frame.image)).startswith(maps)]
     return len(frames), (
         Item(frame.name, partial(inferencer.load, frame),
              [frames.video or Path(str(frame.image))]) for frame in frames)
@@ -208,10 +210,16 @@ def find_items(inferencer: ABNNInferencer, source: Union[str, Path],
 
 def _folders_of_maps(source: Path, folder: Path) -> tuple[str, ...]:
     """How the paths of maps begin that lie in a folder of images."""
-    source, folder = (Path(os.path.abspath(path)) for path in (source, folder))
+    source, folder = (Path(os.path.realpath(p)) for p in (source, folder))
     if source == folder:
         return tuple(str(folder / form) + os.sep for form in FORMATS)
     return (str(folder) + os.sep, ) if source in folder.parents else ()
+
+
+def _real(path: str) -> str:
+    """A file's path, without links to folders."""
+    folder, name = os.path.split(path)
+    return os.path.join(os.path.realpath(folder), name)
 
 
 def _dataset_items(inferencer: ABNNInferencer,

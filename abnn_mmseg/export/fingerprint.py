@@ -12,6 +12,7 @@ from abnn_mmseg.engine.loading import bayesian_model_cfg
 from abnn_mmseg.export.inferencer import ABNNInferencer
 from abnn_mmseg.models.bnl import bayesian_layers
 from abnn_mmseg.utils.checkpoints import is_prior
+from abnn_mmseg.utils.files import digest_of
 
 # Options that only training, speed or the place of files depend on.
 UNSEEN = ('init_cfg', 'loss_decode', 'members', 'checkpoints', 'pretrained',
@@ -77,7 +78,7 @@ def _add(sha, value: Any) -> None:
         for item in items:
             _add(sha, item)
     elif isinstance(value, (str, Path)) and _is_file(value):
-        sha.update(_content(value))
+        sha.update(digest_of(value).encode())
     elif isinstance(value, (str, int, float, type(None))):
         sha.update(json.dumps(value).encode())
     else:
@@ -90,11 +91,3 @@ def _is_file(text) -> bool:
         return Path(text).is_file()
     except (OSError, ValueError):
         return False
-
-
-def _content(path) -> bytes:
-    sha = hashlib.sha256()
-    with open(path, 'rb') as file:
-        while part := file.read(2**20):
-            sha.update(part)
-    return sha.digest()

@@ -3,6 +3,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, Optional
@@ -15,6 +16,8 @@ from abnn_mmseg.export.writers.settings import slug
 from abnn_mmseg.utils.files import (
     append_line,
     atomic_write,
+    behind,
+    digest_of,
     read_lines,
     sweep,
 )
@@ -33,9 +36,10 @@ class Record:
 
     ``export.json`` holds the fingerprint of the model and the settings of
     the files. An image is one line in ``export.rank<N>.jsonl``, appended
-    when all its files are written: its name, the size and time of its input,
-    and the formats. A folder of HDF5 files alone may hold several methods
-    and datasets, as the benchmark wants it; each has a record of its own.
+    when all its files are written: its name, the size, times and digest of
+    its input, and the formats. A folder of HDF5 files alone may hold several
+    methods and datasets, as the benchmark wants it; each has a record of its
+    own.
 
     Args:
         settings (WriterSettings): Of the files to write.
@@ -73,7 +77,9 @@ class Record:
                 f'settings ({self._differences()}); add --overwrite to '
                 'replace them, or choose another folder.')
         self._resumes = settings.resume and self._stored is not None
-        self._done = self._read_journals() if self._resumes else {}
+        lines = read_lines(self._journals()) if self._resumes else []
+        self._done = _stamps_in(lines)
+        self._behind = behind(lines)
         self._stamps: dict[str, Stamp] = {}
         self._lock = Lock()
 
@@ -89,7 +95,7 @@ class Record:
             self.formats, settings.pop('folder'), settings.pop('scores'),
             self._content['tiles'], **settings)
         self._start()
-        return [*writers, RecordWriter(self)]
+        return [OwnerWriter(self), *writers, RecordWriter(self)]
 
     def _start(self) -> None:
         # All processes must have read the folder before one changes it.
@@ -108,16 +114,25 @@ class Record:
         Call it before an image is loaded: the files are stamped here, so an
         image that changes later is not taken for done.
         """
-        self._stamps[name] = stamp = stamp_of(files)
         known = self._done.get(name, {})
+        stamp = stamp_of(files, next(iter(known.values()), None))
+        self._stamps[name] = stamp
         return self._resumes and all(
-            form in known and known[form] == stamp for form in self.formats)
+            form in known and _digests(known[form]) == _digests(stamp)
+            for form in self.formats)
+
+    def check(self) -> None:
+        """Raise FileExistsError if another run has taken the folder."""
+        if self._read() != self._content:
+            raise FileExistsError(
+                f'another run has replaced the files in {str(self.folder)!r} '
+                'meanwhile; choose a folder for each.')
 
     def note(self, name: str) -> None:
         """Note that all files of an image are written."""
         line = json.dumps(dict(
             image=name, input=self._stamps.pop(name, None),
-            formats=self.formats, time=time.time()))
+            formats=self.formats, time=time.time() + self._behind))
         with self._lock:
             append_line(self.folder / (
                 f'{self._name}.rank{self.settings.part}.jsonl'), line)
@@ -141,14 +156,6 @@ class Record:
     def _journals(self) -> list[Path]:
         return sorted(self.folder.glob(f'{self._name}.rank*.jsonl'))
 
-    def _read_journals(self) -> dict[str, dict[str, Stamp]]:
-        """The input of every image, by name and format."""
-        done: dict[str, dict[str, Stamp]] = {}
-        for line in read_lines(self._journals()):
-            for form in line.get('formats', ()):
-                done.setdefault(line['image'], {})[form] = line['input']
-        return done
-
     def _differences(self) -> str:
         """The names of the settings that changed."""
         assert self._stored is not None
@@ -160,7 +167,7 @@ class Record:
 
     def _clear(self) -> None:
         """Remove all files that earlier runs wrote, and their lines."""
-        done = self._read_journals()
+        done = _stamps_in(read_lines(self._journals()))
         if self._stored is not None:
             formats = {form for known in done.values() for form in known}
             old = dict(self._stored['settings'], resume=True)
@@ -174,8 +181,8 @@ class Record:
             journal.unlink()
 
 
-class RecordWriter(Writer):
-    """Runs after all other writers and notes that an image is done."""
+class OwnerWriter(Writer):
+    """Runs before all other writers: the folder must still be this run's."""
 
     def __init__(self, record: Record) -> None:
         super().__init__(record.settings)
@@ -186,17 +193,56 @@ class RecordWriter(Writer):
         return []
 
     def write(self, result):
+        """Stop a run whose folder another one has taken."""
+        self.record.check()
+
+
+class RecordWriter(OwnerWriter):
+    """Runs after all other writers and notes that an image is done."""
+
+    def write(self, result):
         """Note that the files of an image are written."""
         self.record.note(result.name)
 
 
-def stamp_of(paths: Sequence[Path]) -> Stamp:
-    """Size and time of files; None if one is not an ordinary file."""
-    try:
-        stats = [os.stat(path) for path in paths]
-    except OSError:
-        return None
-    return [[stat.st_size, stat.st_mtime_ns] for stat in stats]
+def _stamps_in(lines: Sequence[dict]) -> dict[str, dict[str, Stamp]]:
+    """The input of every image, by name and format."""
+    done: dict[str, dict[str, Stamp]] = {}
+    for line in lines:
+        for form in line.get('formats', ()):
+            done.setdefault(line['image'], {})[form] = line['input']
+    return done
+
+
+def stamp_of(paths: Sequence[Path], known: Stamp = None) -> Stamp:
+    """Size, times and digest of files; None if one is no ordinary file.
+
+    Args:
+        paths (Sequence[Path]): The files.
+        known (list, optional): An earlier stamp of them: a file whose size
+            and times are the same is not read again.
+    """
+    stamp = []
+    for number, path in enumerate(paths):
+        try:
+            stat = os.stat(path)
+            seen = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
+            old = known[number] if known and number < len(known) else []
+            stamp.append(old if old[:3] == seen else [
+                *seen, _digest(str(path), *seen)])
+        except OSError:
+            return None
+    return stamp
+
+
+@lru_cache(maxsize=8)
+def _digest(path: str, *seen: int) -> str:
+    """Of a file; that of a video is wanted for each of its frames."""
+    return digest_of(path)
+
+
+def _digests(stamp: Stamp) -> Optional[list]:
+    return stamp and [entry[3:] for entry in stamp]
 
 
 def _plain(value: Any) -> Any:

@@ -1,18 +1,28 @@
 """Write files atomically; journals; temporary files."""
+import hashlib
 import json
 import os
+import re
 import socket
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Union
 from uuid import uuid4
 from zlib import crc32
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 # Longest name of a file, in bytes.
 LONGEST = 255
 # Short, and without the dashes that a host's name may have.
 HOST = f'{crc32(socket.gethostname().encode()):08x}'
+# How the name of a temporary file begins, on any host.
+TEMPORARY = re.compile(r'\.[0-9a-f]{8}-\d+-[0-9a-f]{4}\.tmp-')
 
 
 @contextmanager
@@ -54,6 +64,7 @@ def files_below(folder: Union[str, Path]) -> Iterator[Path]:
     """Yield all files of a folder and its sub-folders, sorted by path.
 
     Links to folders are followed, except those to a folder that they lie in.
+    Temporary files, which other processes may be writing, are left out.
     """
     yield from sorted(_walk(Path(folder), ()))
 
@@ -63,9 +74,14 @@ def _walk(folder: Path, above: tuple[str, ...]) -> Iterator[Path]:
     if real in above:
         return
     for entry in os.scandir(folder):
-        if entry.is_dir():
+        try:
+            is_folder, is_file = entry.is_dir(), entry.is_file()
+        except OSError:
+            # A link to itself is neither.
+            continue
+        if is_folder:
             yield from _walk(folder / entry.name, (*above, real))
-        elif entry.is_file():
+        elif is_file and not TEMPORARY.match(entry.name):
             yield folder / entry.name
 
 
@@ -80,7 +96,8 @@ def check_free(path: Union[str, Path], overwrite: bool = False) -> None:
 def atomic_write(path: Union[str, Path], data: Union[bytes, str]) -> None:
     """Write bytes, or text as UTF-8, to ``path`` atomically."""
     if isinstance(data, str):
-        data = data.encode('utf-8')
+        # Names of files need not be UTF-8.
+        data = data.encode('utf-8', 'surrogateescape')
     with atomic_path(path) as temporary:
         temporary.write_bytes(data)
 
@@ -102,6 +119,15 @@ def _is_alive(process: int) -> bool:
     except PermissionError:
         pass
     return True
+
+
+def digest_of(path: Union[str, Path]) -> str:
+    """A digest of the content of a file."""
+    sha = hashlib.sha256()
+    with open(path, 'rb') as file:
+        while part := file.read(2**20):
+            sha.update(part)
+    return sha.hexdigest()
 
 
 def append_line(path: Union[str, Path], line: str) -> None:
@@ -127,6 +153,40 @@ def read_lines(journals: Iterable[Path]) -> list[dict]:
                 lines.append(json.loads(line))
     lines = [line for line in lines if isinstance(line, dict)]
     return sorted(lines, key=lambda line: line.get('time', 0))
+
+
+def behind(lines: Sequence[dict]) -> float:
+    """Seconds to add to the time of a new line, to come after all others.
+
+    Usually none, but clocks may have been set back since.
+    """
+    last = lines[-1].get('time', 0.) if lines else 0.
+    return max(0., last - time.time() + 1e-3)
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Keep a folder for this process; refuse one that another process has.
+
+    The system forgets the claim when the process ends, however it does.
+    """
+    path = folder / '.claim'
+    with _explained(path):
+        folder.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    with open(path, 'a', encoding='utf-8') as file:
+        try:
+            if fcntl is not None:
+                # Unlike flock's, such locks are not those of forked workers.
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError) as error:
+            raise FileExistsError(
+                f'another process is writing to {folder}; wait for it, or '
+                'choose another --work-dir.') from error
+        except OSError:
+            # Not every file system has locks.
+            pass
+        yield
 
 
 @contextmanager

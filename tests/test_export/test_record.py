@@ -1,6 +1,7 @@
 """A folder has the maps of one model, of the images as they are now."""
 import json
 import os
+import time
 
 import cv2
 import numpy as np
@@ -109,6 +110,70 @@ def test_an_image_that_changed_is_made_again(abnn, images, tmp_path):
             tmp_path / 'fresh' / name).read_bytes()
 
 
+def test_an_image_with_the_size_and_time_of_the_old_one_is_made_again(
+        abnn, tmp_path):
+    images = tmp_path / 'images'
+    images.mkdir()
+    for seed in (0, 1):
+        # Archives may store one time for all files.
+        write(images / '0.bmp', seed)
+        os.utime(images / '0.bmp', (1, 1))
+        assert export_maps(
+            abnn, images, tmp_path / 'out', resume=True) == (1, 0)
+    # The same image at another time is the same.
+    os.utime(images / '0.bmp', (2, 2))
+    assert export_maps(abnn, images, tmp_path / 'out', resume=True) == (0, 1)
+
+
+def test_rows_of_a_clock_that_went_back_count(abnn, images, tmp_path,
+                                              monkeypatch):
+    now = time.time
+    monkeypatch.setattr(time, 'time', lambda: now() + 10000)
+    export_maps(abnn, images, tmp_path / 'out', FORMATS)
+    monkeypatch.setattr(time, 'time', now)
+    write(images / '1.png', 9)
+    for done in ((1, 2), (0, 3)):
+        assert export_maps(abnn, images, tmp_path / 'out', FORMATS,
+                           resume=True) == done
+    export_maps(abnn, images, tmp_path / 'fresh', FORMATS)
+    assert (tmp_path / 'out/csv/entropy.csv').read_bytes() == (
+        tmp_path / 'fresh/csv/entropy.csv').read_bytes()
+
+
+def test_a_run_stops_when_another_takes_its_folder(abnn, plain, images,
+                                                   tmp_path, monkeypatch):
+    predict, seen = abnn.predict, []
+
+    def disturbed(data):
+        seen.append(0)
+        if len(seen) == 2:
+            export_maps(plain, images, tmp_path / 'out', ['npy', 'csv'],
+                        overwrite=True)
+        return predict(data)
+
+    monkeypatch.setattr(abnn, 'predict', disturbed)
+    with pytest.raises(FileExistsError, match='another run has replaced'):
+        export_maps(abnn, images, tmp_path / 'out', ['npy', 'csv'],
+                    overwrite=True)
+    assert export_maps(plain, images, tmp_path / 'out', ['npy', 'csv'],
+                       resume=True) == (0, 3)
+    export_maps(plain, images, tmp_path / 'fresh', ['npy', 'csv'])
+    for name in ('npy/entropy/1.npy', 'npy/entropy/2.npy',
+                 'csv/entropy.csv'):
+        assert (tmp_path / 'out' / name).read_bytes() == (
+            tmp_path / 'fresh' / name).read_bytes()
+
+
+def test_names_need_not_be_unicode(abnn, images, tmp_path):
+    name = os.fsencode(images) + b'/caf\xe9.png'
+    try:
+        os.rename(os.fsencode(images / '1.png'), name)
+    except OSError:
+        pytest.skip('this file system knows Unicode only')
+    export_maps(abnn, images, tmp_path / 'out', FORMATS)
+    assert b'caf\xe9' in (tmp_path / 'out/csv/entropy.csv').read_bytes()
+
+
 def test_a_file_that_was_removed_is_made_again(abnn, images, tmp_path):
     export_maps(abnn, images, tmp_path / 'out')
     (tmp_path / 'out/npy/entropy/1.npy').unlink()
@@ -171,6 +236,15 @@ def test_maps_among_the_images_are_no_inputs(abnn, images):
                            resume=True)
         assert sum(done) == 3
     assert len(list((images / 'maps').rglob('*.png'))) == 2 * 3
+
+
+def test_maps_among_the_images_are_none_through_a_link(abnn, images,
+                                                       tmp_path):
+    (tmp_path / 'link').symlink_to(images)
+    for _ in range(2):
+        done = export_maps(abnn, tmp_path / 'link', images / 'maps',
+                           ['overlay'], resume=True, limit=10**30)
+        assert sum(done) == 3
 
 
 def test_maps_may_lie_beside_the_images(abnn, images):

@@ -1,10 +1,11 @@
 """Files appear whole or not at all."""
+import multiprocessing
 import resource
 
 import pytest
 
 from abnn_mmseg.utils import append_line, atomic_path, atomic_write
-from abnn_mmseg.utils.files import files_below
+from abnn_mmseg.utils.files import claimed, files_below
 
 
 def test_a_written_file_replaces_the_old_one_and_leaves_nothing_else(tmp_path):
@@ -72,6 +73,36 @@ def test_links_to_folders_are_followed_but_not_in_circles(tmp_path):
     (tmp_path / 'in' / 'city').symlink_to(tmp_path / 'real')
     (tmp_path / 'in' / 'again').symlink_to(tmp_path / 'in')
     (tmp_path / 'real' / 'up').symlink_to(tmp_path / 'in')
+    (tmp_path / 'in' / 'itself').symlink_to('itself')
+    (tmp_path / 'in' / 'nowhere.png').symlink_to('nothing')
     found = [p.relative_to(tmp_path / 'in').as_posix()
              for p in files_below(tmp_path / 'in')]
     assert found == ['b.png', 'city/a.png']
+
+
+def test_files_that_are_being_written_are_left_out(tmp_path):
+    with atomic_path(tmp_path / 'a.png') as temporary:
+        temporary.touch()
+        (tmp_path / '.hidden.png').touch()
+        assert list(files_below(tmp_path)) == [tmp_path / '.hidden.png']
+
+
+def keep(folder, ends):
+    with claimed(folder):
+        ends.send('mine')
+        ends.recv()
+
+
+def test_a_folder_is_claimed_by_one_process_at_a_time(tmp_path):
+    context = multiprocessing.get_context('fork')
+    ours, theirs = context.Pipe()
+    process = context.Process(target=keep, args=(tmp_path, theirs))
+    process.start()
+    assert ours.recv() == 'mine'
+    with pytest.raises(FileExistsError, match='another process is writing'):
+        with claimed(tmp_path):
+            pass
+    process.kill()
+    process.join()
+    with claimed(tmp_path):
+        pass

@@ -25,6 +25,7 @@ from abnn_mmseg.utils.colours import (
     colourise,
     palette_table,
 )
+from abnn_mmseg.utils.files import files_below
 
 # The page's parts, joined into one file that needs no other.
 WEB = Path(__file__).with_name('web')
@@ -86,8 +87,7 @@ def _shown(item):
 
 def _items(folder, scores):
     """Items that have all the maps, without temporary files."""
-    paths = sorted(path for path in folder.rglob('*.json')
-                   if not path.name.startswith('.'))
+    paths = [path for path in files_below(folder) if path.suffix == '.json']
     items = [json.loads(path.read_text(encoding='utf-8')) for path in paths]
     return [item for item in items if set(scores) <= set(item['maps'])]
 

@@ -1,7 +1,7 @@
 """Writers of tables over the whole set: one line an image, joined last."""
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -12,7 +12,7 @@ from abnn_mmseg.export.result import MapResult
 from abnn_mmseg.export.writers.base import Writer, refuse_existing
 from abnn_mmseg.export.writers.settings import WriterSettings
 from abnn_mmseg.utils import append_line
-from abnn_mmseg.utils.files import read_lines
+from abnn_mmseg.utils.files import behind, read_lines
 
 Rows = dict[str, dict[str, Any]]
 
@@ -41,7 +41,9 @@ class JournalWriter(Writer):
                 refuse_existing(path)
         if settings.overwrite:
             self._forget()
-        self._done = set(self._rows()) if settings.resume else set()
+        lines = read_lines(self._journals()) if settings.resume else []
+        self._done = set(self._rows(lines))
+        self._behind = behind(lines)
 
     def rows_of(self, result: MapResult) -> dict[str, Any]:
         """What the tables need of an image, by map."""
@@ -66,7 +68,8 @@ class JournalWriter(Writer):
     def save(self, result):
         """Append the rows of one image to the journal."""
         line = json.dumps(dict(
-            image=result.name, maps=self.rows_of(result), time=time.time()))
+            image=result.name, maps=self.rows_of(result),
+            time=time.time() + self._behind))
         with self._lock:
             append_line(self._journal, line)
             self._done.add(result.name)
@@ -84,7 +87,7 @@ class JournalWriter(Writer):
         seen = None
         # Another shard may write lines, and its own tables, meanwhile.
         while seen != (seen := self._sizes()):
-            self.join(self._rows())
+            self.join(self._rows(read_lines(self._journals())))
 
     def _sizes(self) -> list[int]:
         return [path.stat().st_size for path in self._journals()]
@@ -101,9 +104,8 @@ class JournalWriter(Writer):
                 if int(rank) >= get_world_size():
                     journal.unlink()
 
-    def _rows(self) -> Rows:
+    def _rows(self, lines: Sequence[dict]) -> Rows:
         """Image name to maps, from the lines of all processes."""
-        lines = read_lines(self._journals())
         # An image may have been made again, by another process.
         return {line['image']: line['maps'] for line in lines
                 if set(self.settings.scores) <= set(line['maps'])}
