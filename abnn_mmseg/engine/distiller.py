@@ -1,6 +1,7 @@
 """Distil a posterior into a student that answers in one pass."""
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Optional
 
@@ -23,7 +24,11 @@ from abnn_mmseg.engine.distillation import Distillation
 from abnn_mmseg.engine.hooks import CostHook, ProgressHook
 from abnn_mmseg.engine.launch import join_on_cpu
 from abnn_mmseg.engine.runners import build_runner, close_log, last_readable
-from abnn_mmseg.engine.settings import first_difference, training_settings
+from abnn_mmseg.engine.settings import (
+    check_settings,
+    keep_settings,
+    training_settings,
+)
 from abnn_mmseg.engine.student_validation import validate
 from abnn_mmseg.engine.trainer import check_base
 from abnn_mmseg.members.files import (
@@ -32,15 +37,15 @@ from abnn_mmseg.members.files import (
     read_members,
     save_members,
 )
+from abnn_mmseg.members.guarantees import weights_of
 from abnn_mmseg.members.students import KEY, norm_fingerprint, student_state
 from abnn_mmseg.models.posteriors import Posterior
 from abnn_mmseg.models.posteriors.options import check_options
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.models.students import NAMES, StudentHead, new_student
 from abnn_mmseg.utils.checkpoints import safe_globals
-from abnn_mmseg.utils.files import atomic_write, sweep
+from abnn_mmseg.utils.files import atomic_write, claimed, sweep
 
-SETTINGS = 'settings.json'
 FILE = 'student.pth'
 
 
@@ -125,10 +130,11 @@ class Distiller:
         self.model = MODELS.build(cfg.model) if model is None else model
         load_base(self.model, cfg.load_from)
         self.teacher = check_teacher(self.model.posterior, networks)
+        self.settings['weights'] = weights_of(self.teacher)
         self.model.to(get_device()).eval()
 
     def _settings(self) -> dict[str, Any]:
-        """All that decides on the student, as JSON has it."""
+        """All that decides on the student but weights, as JSON has it."""
         known = training_settings(self.cfg)
         posterior = dict(self.cfg.model.posterior)
         if isinstance(posterior.get('members'), str):
@@ -140,8 +146,9 @@ class Distiller:
 
     def run(self) -> list[dict]:
         """Distil unless that is done; return the closing table."""
-        if not (self.cfg.get('resume') and self._is_finished()):
-            self._train()
+        with claimed(self.folder) if is_main_process() else nullcontext():
+            if not (self.cfg.get('resume') and self._is_finished()):
+                self._train()
         barrier()
         [member] = read_members(self.path)
         rows = member['meta'][KEY].get('validation') or []
@@ -154,16 +161,9 @@ class Distiller:
         if not self.path.is_file():
             return False
         [member] = read_members(self.path)
-        self._check(member['meta'].get('training') or {}, self.path)
+        check_settings(self.path, member['meta'].get('training') or {},
+                       self.settings)
         return True
-
-    def _check(self, known: dict, path: Path) -> None:
-        name = first_difference(known, self.settings)
-        if name is not None:
-            raise ValueError(
-                f'{path} was distilled with {name}={known.get(name)!r}, the '
-                f'config says {self.settings.get(name)!r}; remove it to '
-                'distil again, or choose another --work-dir.')
 
     def _train(self) -> None:
         torch.manual_seed(self.seed)
@@ -193,15 +193,10 @@ class Distiller:
     def _runner(self, distillation: Distillation) -> Runner:
         folder = self.folder / 'distillation'
         last = last_readable(folder) if self.cfg.get('resume') else None
-        if last is not None and (folder / SETTINGS).is_file():
-            self._check(json.loads((folder / SETTINGS).read_text()), folder)
-        if is_main_process():
-            if last is None:
-                for path in (folder / 'last_checkpoint',
-                             *folder.glob('*.pth')):
-                    path.unlink(missing_ok=True)
-            atomic_write(folder / SETTINGS, json.dumps(self.settings))
-        barrier()
+        if is_main_process() and last is None:
+            for path in (folder / 'last_checkpoint', *folder.glob('*.pth')):
+                path.unlink(missing_ok=True)
+        keep_settings(folder, self.settings, last is not None)
         return build_runner(
             distillation, self.cfg, folder, load_from=last,
             resume=last is not None, **self._runner_settings())

@@ -1,8 +1,15 @@
 """The settings that a member's training depends on, and differences."""
 import json
+from pathlib import Path
 from typing import Any, Optional
 
 from mmengine.config import Config
+from mmengine.dist import barrier, is_main_process
+
+from abnn_mmseg.utils.files import atomic_write
+
+# The file with the settings of unfinished work, in its folder.
+FILE = 'settings.json'
 
 PARTS = ('model', 'optim_wrapper', 'param_scheduler', 'train_cfg',
          'train_dataloader')
@@ -37,6 +44,33 @@ def first_difference(known: dict, wanted: dict) -> Optional[str]:
         if known.get(name) != wanted.get(name):
             return name
     return None
+
+
+def check_settings(place: Path, known: dict, wanted: dict) -> None:
+    """Raise ValueError naming a setting that differs from the config."""
+    name = first_difference(known, wanted)
+    if name is not None:
+        raise ValueError(
+            f'{place} was trained with {name}={known.get(name)!r}, the '
+            f'config says {wanted.get(name)!r}; remove it to train it '
+            'again, or choose another --work-dir.')
+
+
+def keep_settings(folder: Path, settings: dict, resumes: bool) -> None:
+    """Write settings beside unfinished work, or refuse to go on with others.
+
+    Args:
+        folder (Path): Of the work.
+        settings (dict): All that decides on the result, as JSON has it.
+        resumes (bool): Whether the work in the folder goes on.
+    """
+    path = folder / FILE
+    if resumes and path.is_file():
+        check_settings(folder, json.loads(path.read_text()), settings)
+    barrier()
+    if is_main_process():
+        atomic_write(path, json.dumps(settings))
+    barrier()
 
 
 def _without(part: Optional[dict], names: tuple[str, ...]) -> dict:

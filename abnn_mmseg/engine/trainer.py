@@ -1,6 +1,6 @@
 """Train the M members of a config, one after the other, from one base."""
 import copy
-import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Optional
 
@@ -31,7 +31,12 @@ from abnn_mmseg.engine.runners import (
     close_log,
     last_readable,
 )
-from abnn_mmseg.engine.settings import first_difference, training_settings
+from abnn_mmseg.engine.settings import FILE as SETTINGS
+from abnn_mmseg.engine.settings import (
+    check_settings,
+    keep_settings,
+    training_settings,
+)
 from abnn_mmseg.engine.tester import write_metrics
 from abnn_mmseg.members.files import (
     check_members,
@@ -42,6 +47,7 @@ from abnn_mmseg.members.files import (
     read_members,
     save_members,
 )
+from abnn_mmseg.members.guarantees import weights_of
 from abnn_mmseg.models.losses import RandomPriorCrossEntropyLoss
 from abnn_mmseg.models.posteriors import DeterministicPosterior
 from abnn_mmseg.models.posteriors.options import check_options
@@ -52,11 +58,9 @@ from abnn_mmseg.utils.checkpoints import (
     read_state_dict,
     safe_globals,
 )
-from abnn_mmseg.utils.files import atomic_write, sweep
+from abnn_mmseg.utils.files import claimed, sweep
 
 DEFAULT_MEMBERS = 3
-# The file with the settings of an unfinished member, in its folder.
-SETTINGS = 'settings.json'
 
 
 def train(cfg: Config,
@@ -137,6 +141,7 @@ class MemberTrainer:
         load_base(self.model, cfg.load_from)
         self.base = norm_state(self.model)
         self.fingerprint = fingerprint(self.model)
+        self.weights = weights_of(self.model.posterior)
         self._validator: Optional[Runner] = None
 
     def _check_free(self) -> None:
@@ -151,6 +156,14 @@ class MemberTrainer:
 
     def run(self) -> list[dict]:
         """Train the missing members; return the rows of the table."""
+        with ExitStack() as claims:
+            if is_main_process():
+                for number in self.numbers:
+                    claims.enter_context(
+                        claimed(self.folder / f'member_{number}'))
+            return self._run()
+
+    def _run(self) -> list[dict]:
         if not self.cfg.get('resume'):
             self._forget()
         for number in self.numbers:
@@ -192,24 +205,19 @@ class MemberTrainer:
         [member] = read_members(self.path(number))
         check_members(self.model, [member])
         meta = member['meta']
-        self._check_settings(self.path(number), number, dict(
-            meta.get('training') or {},
-            **{name: meta.get(name) for name in self._settings(number)}))
+        own = self._settings(number)
+        known = {**(meta.get('training') or {}),
+                 **{name: meta.get(name) for name in own}}
+        if 'base' not in meta:
+            # Imported members, whose fingerprint was checked, do not say.
+            own.pop('base'), known.pop('base')
+        check_settings(self.path(number), known, {**self.training, **own})
         return True
-
-    def _check_settings(self, path: Path, number: int, known: dict) -> None:
-        """Raise ValueError naming a setting that differs from the config."""
-        wanted = {**self.training, **self._settings(number)}
-        name = first_difference(known, wanted)
-        if name is not None:
-            raise ValueError(
-                f'{path} was trained with {name}={known.get(name)!r}, the '
-                f'config says {wanted.get(name)!r}; remove it to train it '
-                'again, or choose another --work-dir.')
 
     def _settings(self, number: int) -> dict:
         """Settings that a finished member must have been trained with."""
         return dict(
+            base=self.weights,
             seed=self.seed + number,
             alpha=self.model.posterior.alpha,
             scope=self.model.posterior.scope,
@@ -252,13 +260,8 @@ class MemberTrainer:
         seed = self.seed + number
         folder = self.folder / f'member_{number}'
         last = last_readable(folder) if self.cfg.get('resume') else None
-        if last is not None and (folder / SETTINGS).is_file():
-            self._check_settings(
-                folder, number, json.loads((folder / SETTINGS).read_text()))
-        if is_main_process():
-            atomic_write(folder / SETTINGS, json.dumps(
-                {**self.training, **self._settings(number)}))
-        barrier()
+        keep_settings(folder, {**self.training, **self._settings(number)},
+                      last is not None)
         return build_runner(
             self.model, self.cfg, folder,
             randomness=dict(self.cfg.get('randomness') or {}, seed=seed),

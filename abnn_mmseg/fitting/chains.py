@@ -104,8 +104,15 @@ def _work(news: Any, cfg: dict, base: str, settings: HMCSettings,
     """A chain in a process of its own."""
     # One each: chains share the processor, not a pass.
     torch.set_num_threads(1)
+    parent: Any = multiprocessing.parent_process()
+
+    def say(count: int) -> None:
+        if not parent.is_alive():
+            # It was killed; the chain goes on when it runs again.
+            raise SystemExit(1)
+        news.put((number, count))
+
     try:
-        NormChain(Config(cfg), base, settings, number, path).run(
-            lambda count: news.put((number, count)))
+        NormChain(Config(cfg), base, settings, number, path).run(say)
     except (ValueError, OSError, RuntimeError) as error:
         news.put((number, str(error)))

@@ -2,14 +2,16 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 import torch
 from mmengine.config import Config
 from torch import Tensor
 
 from abnn_mmseg.engine.loading import BAYESIAN, build_segmentor
+from abnn_mmseg.engine.settings import training_settings
 from abnn_mmseg.members.files import fingerprint, norm_state, save_members
+from abnn_mmseg.members.guarantees import weights_of
 from abnn_mmseg.models.posteriors.bank import BankPosterior
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.files import atomic_write
@@ -35,6 +37,20 @@ def build_for_fit(cfg: Config, base: Union[str, Path],
                   device: Optional[str] = None) -> BayesianSegmentor:
     """The base with the posterior to fit, in eval mode."""
     return build_segmentor(cfg, [base], device)
+
+
+def fit_settings(cfg: Config, model: BayesianSegmentor) -> dict[str, Any]:
+    """The base, data and scope of a fit, as JSON has them.
+
+    Args:
+        cfg (Config): Of :func:`fitted_config`.
+        model (BayesianSegmentor): With the weights of the base.
+    """
+    val = cfg.get('val_dataloader') or {}
+    more = dict(base=weights_of(model.posterior),
+                scope=cfg.model.posterior.scope, images=val.get('dataset'))
+    return {**training_settings(cfg),
+            **json.loads(json.dumps(more, default=str))}
 
 
 def layers_to_fit(model: BayesianSegmentor) -> list[str]:

@@ -26,6 +26,7 @@ from abnn_mmseg.fitting.choice import Choice, lowest
 from abnn_mmseg.fitting.fitted import (
     Scope,
     build_for_fit,
+    fit_settings,
     fitted_config,
     layers_to_fit,
     save_fit,
@@ -177,7 +178,7 @@ def fit_laplace(cfg: Config, base: str, out: str, folder: str,
     model = build_for_fit(cfg, base, device)
     data = Images(model, training_set(cfg), images)
     known = dict(structure=structure, rank=rank, draws=draws, seed=seed,
-                 images=data.numbers, scope=scope)
+                 images=data.numbers, source=fit_settings(cfg, model))
     if pixels is None:
         pixels = effective_pixels(
             model, progress(data, 'Effective pixels', len(data)))

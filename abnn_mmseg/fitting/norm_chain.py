@@ -2,14 +2,15 @@
 import dataclasses
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Callable, Optional
+from typing import Any, Callable, Optional
 
 import torch
 from mmengine.config import Config
 from torch import Tensor
 
+from abnn_mmseg.engine.settings import first_difference
 from abnn_mmseg.fitting.fitted import build_for_fit, layers_to_fit
 from abnn_mmseg.fitting.hmc import Chain
 from abnn_mmseg.fitting.images import Images, training_set, validation_set
@@ -52,6 +53,8 @@ class HMCSettings:
         seed: Of the chains.
         check_images: Validation images at which chains are compared.
         check_pixels: Pixels of them.
+        source: Base, scope and data, see
+            :func:`~abnn_mmseg.fitting.fitted.fit_settings`.
     """
     images: Optional[int] = None
     samples: int = 100
@@ -67,6 +70,7 @@ class HMCSettings:
     seed: int = 0
     check_images: int = 4
     check_pixels: int = 500
+    source: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ('prior_std', 'temperature'):
@@ -220,13 +224,15 @@ def check_settings(path: Path, content: dict, settings: HMCSettings) -> None:
 
     More samples are no other settings: the chain goes on.
     """
-    wanted = dataclasses.asdict(settings)
-    for name, value in wanted.items():
-        known = content['settings'].get(name)
-        if name != 'samples' and known != value:
-            raise ValueError(
-                f'{path} is a chain with {name}={known!r}, and {value!r} is '
-                'asked for; choose another --work-dir, or remove it.')
+    known, wanted = (
+        {**own, **own.get('source', {}), 'source': None, 'samples': None}
+        for own in (content['settings'], dataclasses.asdict(settings)))
+    name = first_difference(known, wanted)
+    if name is not None:
+        raise ValueError(
+            f'{path} is a chain with {name}={known.get(name)!r}, and '
+            f'{wanted.get(name)!r} is asked for; choose another --work-dir, '
+            'or remove it.')
 
 
 def stacked(values: list[Tensor]) -> Tensor:

@@ -14,6 +14,7 @@ from abnn_mmseg.fitting.convergence import effective_size, split_rhat
 from abnn_mmseg.fitting.fitted import (
     Scope,
     build_for_fit,
+    fit_settings,
     fitted_config,
     layers_to_fit,
     save_fit,
@@ -55,7 +56,10 @@ def fit_hmc(cfg: Config, base: str, out: str, folder: str,
     cfg = fitted_config(cfg, 'SampledPosterior', scope)
     # A base without norms is refused here, and not in each process.
     model = build_for_fit(cfg, base)
-    contents = run_chains(cfg, base, settings, chains, Path(folder), jobs)
+    contents = run_chains(
+        cfg, base, dataclasses.replace(
+            settings, source=fit_settings(cfg, model)),
+        chains, Path(folder), jobs)
     report = convergence(contents, settings)
     report['effective_pixels'] = contents[0]['pixels']
     report['seconds'] = sum(content['seconds'] for content in contents)

@@ -25,9 +25,11 @@ from torch import Tensor
 
 from abnn_mmseg.datasets.replay import replayable
 from abnn_mmseg.engine.runners import build_runner, close_log, last_readable
+from abnn_mmseg.engine.settings import keep_settings
 from abnn_mmseg.fitting.fitted import (
     Scope,
     build_for_fit,
+    fit_settings,
     fitted_config,
     layers_to_fit,
     save_fit,
@@ -39,7 +41,7 @@ from abnn_mmseg.models.posteriors.gaussian import DIAGONAL, FACTOR
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.checkpoints import safe_globals
 from abnn_mmseg.utils.console import progress_bar
-from abnn_mmseg.utils.files import sweep
+from abnn_mmseg.utils.files import claimed, sweep
 
 HOOKS_OF_FIT = ('AuditHook', 'StabilityHook', 'MemberHook')
 
@@ -184,7 +186,8 @@ def fit_swag(cfg: Config, base: str, out: str, folder: str,
     # Nothing to train on is said in a sentence.
     Images(model, cfg.train_dataloader.dataset, keep=False)
     hook = dict(type='SWAGHook', begin=begin, every=every, rank=rank)
-    moments = _train(cfg, model, Path(folder), hook, iterations, seed)
+    moments = _train(
+        cfg, model, Path(folder) / 'training', hook, iterations, seed)
     mean, diagonal, rows = moments.gaussian()
     like = norm_parameters(model, layers_to_fit(model))
     state = split_vector(mean, like)
@@ -233,8 +236,11 @@ def _train(cfg: Config, model: BayesianSegmentor, folder: Path, hook: dict,
            iterations: int, seed: int) -> Moments:
     """Run the training, or what is left of it."""
     sweep(folder)
-    with safe_globals(), progress_bar('SWAG', iterations) as show:
+    with claimed(folder), safe_globals(), progress_bar(
+            'SWAG', iterations) as show:
         last = last_readable(folder)
+        keep_settings(folder, dict(
+            fit_settings(cfg, model), seed=seed, hook=hook), last is not None)
         runner = build_runner(
             model, cfg, folder, randomness=dict(seed=seed),
             train_dataloader=replayable(cfg.train_dataloader, seed),

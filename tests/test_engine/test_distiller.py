@@ -1,6 +1,7 @@
 """A student learns what its teacher says, and anybody can load it."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from sketches import abnn_config, save_two_members
 from abnn_mmseg.cli.main import main
 from abnn_mmseg.engine.distiller import distil
 from abnn_mmseg.engine.loading import build_segmentor
-from abnn_mmseg.members.files import read_members
+from abnn_mmseg.members.files import read_members, save_members
 from abnn_mmseg.models.posteriors import DistilledPosterior
 from abnn_mmseg.models.segmentor import PREDICTIONS
 from abnn_mmseg.uncertainty import SCORES
@@ -183,9 +184,28 @@ def test_a_finished_student_is_kept(distilled, sketch, base, members):
     assert distil(cfg) == distilled[1]
     cfg = distil_config(sketch, distilled[0], base, members, networks=2)
     cfg.resume = True
-    with pytest.raises(ValueError, match='distilled with .*networks'):
+    with pytest.raises(ValueError, match='trained with .*networks'):
         distil(cfg)
     assert (distilled[0] / 'student.pth').read_bytes() == before
+
+
+def test_a_student_goes_on_with_its_teacher_only(
+        distilled, sketch, base, members, tmp_path):
+    path = tmp_path / 'members.pth'
+    kept = read_members(members)
+    for member in kept:
+        member['state']['backbone.bn1.bias'] += 0.1
+    save_members(path, [dict(state=m['state'], meta=m['meta'])
+                        for m in kept], kept[0]['fingerprint'])
+    cfg = distil_config(sketch, tmp_path / 'work', base, path)
+    shutil.copytree(distilled[0] / 'distillation',
+                    tmp_path / 'work/distillation')
+    settings = tmp_path / 'work/distillation/settings.json'
+    settings.write_text(settings.read_text().replace(
+        str(members), str(path)))
+    cfg.resume = True
+    with pytest.raises(ValueError, match='was trained with weights='):
+        distil(cfg)
 
 
 def test_a_folder_of_images_is_enough(sketch, base, members, tmp_path):

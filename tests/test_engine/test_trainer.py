@@ -12,7 +12,7 @@ import torch
 from mmengine.config import Config
 from sketches import abnn_config, config
 
-from abnn_mmseg.engine import read_members, train
+from abnn_mmseg.engine import read_members, train, trainer
 from abnn_mmseg.engine.loading import build_segmentor
 from abnn_mmseg.engine.member_config import default_hooks
 from abnn_mmseg.engine.runners import last_readable
@@ -251,6 +251,30 @@ def test_the_best_checkpoint_becomes_the_member(sketch, base, tmp_path):
         assert torch.equal(state[name], value), name
 
 
+def test_a_work_folder_may_move_before_it_is_resumed(sketch, base, tmp_path):
+    cfg = abnn_config(sketch, tmp_path / 'old', base)
+    cfg.default_hooks.checkpoint.update(
+        save_best='cal/pooled/NLL', rule='less')
+    train(copy.deepcopy(cfg), members=1)
+    [expected] = read_members(tmp_path / 'old/members.pth')
+    shutil.move(tmp_path / 'old/member_0', tmp_path / 'new/member_0')
+    cfg.work_dir, cfg.resume = str(tmp_path / 'new'), True
+    train(cfg, members=1)
+    [member] = read_members(tmp_path / 'new/members.pth')
+    assert member['meta']['checkpoint'] == expected['meta']['checkpoint']
+    assert_same(expected, member)
+
+
+def test_two_processes_do_not_train_one_member(sketch, base, tmp_path,
+                                               monkeypatch):
+    def taken(folder):
+        raise FileExistsError(folder.name)
+
+    monkeypatch.setattr(trainer, 'claimed', taken)
+    with pytest.raises(FileExistsError, match='member_1'):
+        train(abnn_config(sketch, tmp_path, base), members=2, only=1)
+
+
 def test_full_checkpoints_stay_possible(sketch, base, tmp_path):
     cfg = abnn_config(sketch, tmp_path, base)
     cfg.custom_hooks = [dict(type='MemberHook', full_checkpoints=True)]
@@ -420,6 +444,26 @@ def test_an_unfinished_member_goes_on_with_its_settings_only(
     cfg.resume = True
     cfg.optim_wrapper.optimizer.lr = 0.5
     with pytest.raises(ValueError, match='member_0 was trained with optim_w'):
+        train(cfg, 1)
+
+
+def changed(base, folder):
+    """The base with other norms: its fingerprint leaves them out."""
+    state = read_state_dict(base)
+    state['backbone.bn1.bias'] = state['backbone.bn1.bias'] + 0.1
+    torch.save(state, folder / 'other.pth')
+    return folder / 'other.pth'
+
+
+@pytest.mark.parametrize('left', ['member_0', 'member_0.pth'])
+def test_members_of_one_training_start_from_one_base(
+        trained, sketch, base, tmp_path, left):
+    folder, _ = trained
+    copy_of = shutil.copytree if (folder / left).is_dir() else shutil.copy
+    copy_of(folder / left, tmp_path / left)
+    cfg = augmented(sketch, tmp_path, changed(base, tmp_path))
+    cfg.resume = True
+    with pytest.raises(ValueError, match=f'{left} was trained with base='):
         train(cfg, 1)
 
 

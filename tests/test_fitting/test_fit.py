@@ -1,6 +1,10 @@
 """The three fits on a tiny MUAD-sketch: files, resuming, bad input."""
 import copy
 import json
+import multiprocessing
+import queue
+import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +14,7 @@ from sketches import abnn_config, config
 
 from abnn_mmseg.cli.main import command_parser, load_command
 from abnn_mmseg.engine.loading import build_segmentor
+from abnn_mmseg.fitting import chains as fit_chains
 from abnn_mmseg.fitting import laplace, norm_chain
 from abnn_mmseg.fitting.chains import run_chains
 from abnn_mmseg.fitting.fitted import fitted_config
@@ -22,7 +27,7 @@ from abnn_mmseg.fitting.sampling import (
 )
 from abnn_mmseg.fitting.swag import Moments, fit_swag
 from abnn_mmseg.members.files import read_members
-from abnn_mmseg.utils.checkpoints import read_checkpoint
+from abnn_mmseg.utils.checkpoints import read_checkpoint, read_state_dict
 
 QUICK = dict(samples=4, burn_in=2, max_steps=2, images=4, batch=4,
              effective_pixels=20., check_images=1, check_pixels=30)
@@ -109,6 +114,49 @@ def test_swag_goes_on_after_a_kill_and_predicts(cfg, base, tmp_path):
     assert sample.uncertainty.mutual_information.max() > 0
 
 
+def other_base(base, folder):
+    state = read_state_dict(base)
+    state['backbone.bn1.bias'] = state['backbone.bn1.bias'] + 0.1
+    torch.save(state, folder / 'other.pth')
+    return folder / 'other.pth'
+
+
+def test_a_fit_goes_on_from_its_base_and_settings_only(cfg, base, tmp_path):
+    other = other_base(base, tmp_path)
+    folder = tmp_path / 'swag'
+    options = dict(iterations=8, every=2, rank=3)
+    # The member file may lie where the training has its checkpoints.
+    out = folder / 'swag.pth'
+    fit_swag(cfg, base, out, folder, **options)
+    for path, changes in ((base, dict(lr=0.5)), (base, dict(scope='backbone')),
+                          (base, dict(rank=2)), (other, {})):
+        with pytest.raises(ValueError, match='was trained with'):
+            fit_swag(cfg, path, out, folder, **{**options, **changes})
+    fit_swag(cfg, base, out, folder, **options)
+    folder, settings = tmp_path / 'hmc', HMCSettings(**QUICK)
+    fit_hmc(cfg, str(base), tmp_path / 'hmc.pth', folder, settings, 2)
+    for path, scope in ((other, 'all'), (base, 'backbone')):
+        with pytest.raises(ValueError, match='is a chain with '):
+            fit_hmc(cfg, str(path), tmp_path / 'hmc.pth', folder, settings,
+                    2, scope=scope)
+
+
+def test_laplace_forgets_the_curvature_of_another_base(
+        cfg, base, tmp_path, monkeypatch):
+    options = dict(draws=1, val_images=1, pixels=20.)
+    monkeypatch.setattr(laplace, 'SAVE_EVERY', -1.)
+    monkeypatch.setattr(Path, 'unlink', lambda *args, **kwargs: None)
+    fit_laplace(cfg, base, tmp_path / 'one.pth', tmp_path / 'a', **options)
+    monkeypatch.undo()
+    other = other_base(base, tmp_path)
+    for folder in 'ab':
+        fit_laplace(cfg, other, tmp_path / f'{folder}.pth',
+                    tmp_path / folder, **options)
+    one, two = (read_members(tmp_path / f'{name}.pth')[0]['state']
+                for name in 'ab')
+    assert all(torch.equal(two[name], value) for name, value in one.items())
+
+
 def test_hmc_samples_are_members_and_are_judged(cfg, base, tmp_path):
     path = tmp_path / 'hmc.pth'
     report = fit_hmc(cfg, base, path, tmp_path / 'chains',
@@ -159,6 +207,28 @@ def test_chains_in_processes_are_the_same(cfg, base, tmp_path):
     for a, b in zip(one, two):
         torch.testing.assert_close(a['samples'], b['samples'])
     assert not torch.equal(one[0]['samples'], one[1]['samples'])
+
+
+def test_a_chain_ends_with_the_process_that_started_it(monkeypatch):
+    class Endless:
+        def __init__(self, *args):
+            pass
+
+        def run(self, say):
+            for count in range(9):
+                say(count)
+                parent.kill()
+                parent.join()
+
+    context = multiprocessing.get_context('fork')
+    parent = context.Process(target=time.sleep, args=(60, ))
+    parent.start()
+    monkeypatch.setattr(fit_chains, 'NormChain', Endless)
+    monkeypatch.setattr(multiprocessing, 'parent_process', lambda: parent)
+    news = queue.Queue()
+    with pytest.raises(SystemExit):
+        fit_chains._work(news, {}, 'base', None, 3, None)
+    assert list(news.queue) == [(3, 0)]
 
 
 def test_a_chain_that_diverges_is_given_up(cfg, base, tmp_path, monkeypatch):

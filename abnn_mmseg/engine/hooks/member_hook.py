@@ -1,4 +1,5 @@
 """A hook that saves only norms and makes a member's training repeatable."""
+from pathlib import Path
 from typing import Optional
 
 import torch
@@ -58,6 +59,8 @@ class MemberHook(Hook):
         """Fill in what a checkpoint lacks from the model."""
         state = checkpoint.get('state_dict', checkpoint)
         checkpoint['state_dict'] = {**_model(runner).state_dict(), **state}
+        if runner._load_from:
+            _follow(checkpoint, Path(runner._load_from).parent)
 
 
 def _validates(runner: Runner) -> bool:
@@ -68,6 +71,15 @@ def _validates(runner: Runner) -> bool:
                   (loop.iter, loop.max_iters))
     return (runner.val_loop is not None and done >= loop.val_begin
             and (done % loop.val_interval == 0 or done == last))
+
+
+def _follow(checkpoint: dict, folder: Path) -> None:
+    """Look for other checkpoints beside this one: its folder may be a copy,
+    or have moved, since the paths were stored."""
+    known = checkpoint.get('message_hub', {}).get('runtime_info', {})
+    for name, path in known.items():
+        if name.startswith(('last_ckpt', 'best_ckpt')):
+            known[name] = str(folder / Path(path).name)
 
 
 def only_norms(model, state: dict) -> dict:
