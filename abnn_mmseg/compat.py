@@ -149,6 +149,11 @@ def forget_checkpoints(runner: Runner) -> None:
     runner._load_from, runner._resume = None, False
 
 
+def loaded_from(runner: Runner) -> Optional[str]:
+    """The checkpoint that a runner loads or resumes."""
+    return runner._load_from
+
+
 class Normalization:
     """What a ``SegDataPreProcessor`` does to the values of an image.
 

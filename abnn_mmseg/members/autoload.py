@@ -14,6 +14,8 @@ from torch import Tensor
 from abnn_mmseg.members.files import (
     CARRIED,
     FORMAT,
+    check_members,
+    fingerprint,
     load_members,
     use_members,
 )
@@ -42,12 +44,17 @@ def unpack(state: dict[str, Any]) -> list[dict]:
     carried = [key for key in state if key.startswith(CARRIED)]
     if not carried:
         return []
-    metas = json.loads(bytes(state.pop(DESCRIPTION).tolist()))
-    members = [dict(state={}, meta=meta) for meta in metas]
-    for key in carried:
-        if key != DESCRIPTION:
-            number, name = key.removeprefix(CARRIED).split('.', 1)
-            members[int(number)]['state'][name] = state.pop(key)
+    try:
+        metas = json.loads(bytes(state.pop(DESCRIPTION).tolist()))
+        members = [dict(state={}, meta=dict(meta)) for meta in metas]
+        for key in carried:
+            if key != DESCRIPTION:
+                number, name = key.removeprefix(CARRIED).split('.', 1)
+                members[int(number)]['state'][name] = state.pop(key)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise ValueError(
+            'the members that the checkpoint carries are damaged; write it '
+            'again with `abnn members export`.') from error
     return members
 
 
@@ -67,6 +74,10 @@ def after_load(model: BayesianSegmentor, carried: list[dict]) -> None:
     if posterior.member_files:
         load_members(model, list(posterior.member_files))
     elif carried and posterior.takes_members:
+        base = fingerprint(model)
+        carried = [dict(member, path='the checkpoint', fingerprint=base)
+                   for member in carried]
+        check_members(model, carried)
         use_members(posterior, carried)
     else:
         load_guarantees(posterior, ())

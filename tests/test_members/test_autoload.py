@@ -4,8 +4,10 @@ import torch
 from mmengine.runner import load_checkpoint
 from toys import bayesian_config, build, toy_config
 
+from abnn_mmseg.members.autoload import DESCRIPTION
 from abnn_mmseg.members.exchange import export_whole
 from abnn_mmseg.members.files import (
+    CARRIED,
     fingerprint,
     load_base,
     norm_state,
@@ -48,6 +50,25 @@ def test_the_config_s_members_are_loaded_with_the_base(files, images):
     ours = build(bayesian_config(), seed=7)
     load_base(ours, files / 'whole.pth')
     assert torch.equal(entropy(ours, images), entropy(whole, images))
+
+
+DAMAGES = {
+    'no description': lambda state: state.pop(DESCRIPTION),
+    'no JSON': lambda state: state[DESCRIPTION].zero_(),
+    'no number': lambda state: state.update(
+        {f'{CARRIED}x.bn1.weight': torch.ones(3)}),
+    'no tensor': lambda state: state.pop(
+        f'{CARRIED}0.backbone.bn1.weight'),
+}
+
+
+@pytest.mark.parametrize('damage', DAMAGES)
+def test_damaged_members_of_a_checkpoint_are_refused(files, damage):
+    content = torch.load(files / 'whole.pth')
+    DAMAGES[damage](content['state_dict'])
+    torch.save(content, files / 'damaged.pth')
+    with pytest.raises(ValueError, match='the (members that the )?check'):
+        load_base(build(bayesian_config()), files / 'damaged.pth')
 
 
 def test_a_plain_segmentor_ignores_carried_members(files):

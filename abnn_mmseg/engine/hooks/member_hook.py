@@ -9,6 +9,7 @@ from mmengine.model import is_model_wrapper
 from mmengine.runner import EpochBasedTrainLoop, Runner
 from mmseg.registry import HOOKS
 
+from abnn_mmseg.compat import loaded_from
 from abnn_mmseg.models.bnl import bayesian_layers
 from abnn_mmseg.utils.checkpoints import is_prior
 
@@ -59,8 +60,8 @@ class MemberHook(Hook):
         """Fill in what a checkpoint lacks from the model."""
         state = checkpoint.get('state_dict', checkpoint)
         checkpoint['state_dict'] = {**_model(runner).state_dict(), **state}
-        if runner._load_from:
-            _follow(checkpoint, Path(runner._load_from).parent)
+        if path := loaded_from(runner):
+            _follow(checkpoint, Path(path).parent)
 
 
 def _validates(runner: Runner) -> bool:
