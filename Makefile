@@ -49,7 +49,7 @@ BASES := $(foreach s,0 1 2,$(CAMVID_RUNS)/base_$(s)/iter_800.pth)
 # Members are ready when their temperature is known.
 MEMBERS := $(foreach s,0 1 2,$(CAMVID_RUNS)/abnn_$(s)/ready)
 
-FITS := $(foreach f,laplace swag,$(CAMVID_RUNS)/$(f)/$(f).pth)
+FITS := $(foreach f,laplace swag student,$(CAMVID_RUNS)/$(f)/$(f).pth)
 
 camvid: venv $(BASES) $(MEMBERS) $(FITS)
 	$(PYTHON) tools/compare.py configs/compare_camvid.py \
@@ -81,6 +81,10 @@ $(CAMVID_RUNS)/swag/swag.pth: $(CAMVID_RUNS)/base_0/iter_800.pth $(CAMVID_ABNN) 
 	$(PYTHON) tools/fit.py swag $(CAMVID_ABNN) $< --work-dir $(@D) \
 	  --iterations 48 --every 2 --rank 18 --overwrite
 
+$(CAMVID_RUNS)/student/student.pth: $(CAMVID_RUNS)/base_0/iter_800.pth $(CAMVID_RUNS)/abnn_0/ready
+	$(PYTHON) tools/distill.py configs/distill_deeplabv3plus_camvid.py $< \
+	  $(CAMVID_RUNS)/abnn_0/members.pth --work-dir $(@D) --resume
+
 # Away from home: a Cityscapes base, its members, and two road-anomaly sets.
 # BASE, BACKBONE, AMP and IMAGES are as for camvid; AWAY_SEEDS=0 is one seed.
 CITYSCAPES_SMALL ?= data/cityscapes_small
@@ -94,7 +98,8 @@ AWAY_ABNN := configs/abnn_deeplabv3plus_cityscapes-small.py
 AWAY_TRAINED := $(AWAY_RUNS)/base_0/iter_6000.pth
 AWAY_MEMBERS := $(foreach s,$(subst $(COMMA), ,$(AWAY_SEEDS)),$(AWAY_RUNS)/abnn_$(s)/members.pth)
 
-AWAY_FITS := $(foreach f,laplace swag,$(AWAY_RUNS)/$(f)/$(f).pth)
+AWAY_FITS := $(foreach f,laplace swag student,$(AWAY_RUNS)/$(f)/$(f).pth)
+AWAY_FIRST := $(firstword $(AWAY_MEMBERS))
 
 away: venv $(AWAY_TRAINED) $(AWAY_MEMBERS) $(AWAY_FITS)
 	$(PYTHON) tools/compare.py configs/compare_away.py \
@@ -122,6 +127,10 @@ $(AWAY_RUNS)/laplace/laplace.pth: $(AWAY_TRAINED) | venv
 $(AWAY_RUNS)/swag/swag.pth: $(AWAY_TRAINED) $(AWAY_ABNN) | venv
 	$(PYTHON) tools/fit.py swag $(AWAY_ABNN) $< --work-dir $(@D) \
 	  --iterations 48 --every 2 --rank 18 --overwrite
+
+$(AWAY_RUNS)/student/student.pth: $(AWAY_TRAINED) $(AWAY_FIRST)
+	$(PYTHON) tools/distill.py configs/distill_deeplabv3plus_cityscapes-small.py $< \
+	  $(AWAY_FIRST) --work-dir $(@D) --resume
 
 .DELETE_ON_ERROR:
 

@@ -17,6 +17,7 @@ test_evaluator = [
          scores=('entropy', 'energy')),
 ]
 reference = 'base'
+views = dict(flips=('horizontal', ), scales=(0.75, ))
 figure = dict(images=3, score='entropy')
 
 methods = [
@@ -35,12 +36,25 @@ methods = [
         name='Laplace',
         config=base,
         checkpoints=[*trained, f'{runs}/laplace/laplace.pth'],
-        posterior=dict(type='LaplacePosterior', samples=12)),
+        posterior=dict(type='LaplacePosterior', samples=12, views=views)),
     dict(
         name='SWAG',
         config=base,
         checkpoints=[*trained, f'{runs}/swag/swag.pth'],
-        posterior=dict(type='SWAGPosterior', samples=12)),
+        posterior=dict(type='SWAGPosterior', samples=12, views=views)),
+    dict(
+        name='student',
+        config=abnn,
+        checkpoints=[*trained, f'{runs}/student/student.pth'],
+        posterior=dict(type='DistilledPosterior')),
+    dict(
+        name='ABNN 12, tolerance 0.02',
+        config=abnn,
+        checkpoints=[*trained, f'{runs}/abnn_{seeds[0]}/members.pth'],
+        options={
+            'model.posterior.seed': seeds[0],
+            'model.posterior.tolerance': 0.02
+        }),
 ] + [
     # Other members and other draws: the spread is that of both.
     dict(

@@ -23,6 +23,7 @@ test_evaluator = [
 reference = 'base'
 figure = dict(images=3, score='entropy')
 mean = dict(prediction='posterior_mean')
+views = dict(flips=('horizontal', ), scales=(0.75, ))
 
 methods = [
     dict(name='base', config=base, checkpoints=trained[:1]),
@@ -49,29 +50,37 @@ methods = [
         name='Laplace',
         config=base,
         checkpoints=[trained[0], f'{runs}/laplace/laplace.pth'],
-        posterior=dict(type='LaplacePosterior', samples=12)),
+        posterior=dict(type='LaplacePosterior', samples=12, views=views)),
     dict(
         name='SWAG',
         config=base,
         checkpoints=[trained[0], f'{runs}/swag/swag.pth'],
-        posterior=dict(type='SWAGPosterior', samples=12)),
+        posterior=dict(type='SWAGPosterior', samples=12, views=views)),
     dict(
         name='ensemble of 3',
         config=base,
         checkpoints=trained,
         posterior=dict(type='EnsemblePosterior')),
+    dict(
+        name='student',
+        config=abnn,
+        checkpoints=[trained[0], f'{runs}/student/student.pth'],
+        posterior=dict(type='DistilledPosterior')),
 ] + [
     # Other members and other draws: the spread is that of both.
     dict(
-        name=f'ABNN, seed {seed}',
-        group='ABNN',
+        name=f'ABNN {count}, seed {seed}',
+        group=f'ABNN {count}',
         config=abnn,
         checkpoints=[trained[0], members[seed]],
-        options={'model.posterior.seed': seed},
+        options={
+            'model.posterior.seed': seed,
+            'model.posterior.networks': count
+        },
         variants={
             'base': dict(prediction='base'),
             'centre': dict(prediction='centre'),
             'posterior mean': mean,
             'temperature': dict(mean, temperature='members')
-        }) for seed in range(3)
+        }) for count in (4, 12) for seed in range(3)
 ]

@@ -336,7 +336,7 @@ def test_a_table_without_anomalies_keeps_the_rest(comparison, tmp_path):
 
 def test_the_methods_of_camvid_fit_its_network():
     cfg = Config.fromfile('configs/compare_camvid.py')
-    assert len(cfg.methods) == 10
+    assert len(cfg.methods) == 14
     first = Config.fromfile(find_config(cfg.methods[0]['config']))
     model = MODELS.build(bayesian_model_cfg(first))
     networks = {}
@@ -347,7 +347,7 @@ def test_the_methods_of_camvid_fit_its_network():
             networks[method['name']] = len(posterior)
     assert networks == {'MC dropout, head': 12, 'MC dropout, stages': 12,
                         'TTA': 4, 'ensemble of 3': 1, 'Laplace': 1,
-                        'SWAG': 1}
+                        'SWAG': 1, 'student': 1}
     abnn = Config.fromfile(find_config(cfg.methods[-1]['config']))
     posterior = MODELS.build(abnn.model.posterior)
     assert abnn.train_cfg.members * posterior.samples == 12
