@@ -80,15 +80,7 @@ def export_maps(inferencer: ABNNInferencer,
         settings: Fields of :class:`WriterSettings`. Without ``threshold``,
             those that are stored with the members are applied.
     """
-    if probability and 'npz' not in formats:
-        raise ValueError("probability is written to the 'npz' only; add that "
-                         f'to the formats {list(formats)}, or leave it out.')
-    if not formats:
-        raise ValueError('formats is empty, so nothing would be written; '
-                         "name some, such as formats=['npy'].")
-    if limit is not None and limit < 1:
-        raise ValueError(f'limit={limit} leaves no image; write at least 1, '
-                         'or None for all.')
+    _check(formats, probability, limit)
     if 'nifti' in formats:
         settings['volumes'] = _volumes(source, tile)
     if tile is not None:
@@ -99,13 +91,7 @@ def export_maps(inferencer: ABNNInferencer,
         limit = min(limit, sys.maxsize)
         count, items = min(limit, count or limit), islice(items, limit)
     count = count or 0
-    if settings.get('fps') is None:
-        settings['fps'] = fps_of(source)
-    if settings.get('threshold') is None:
-        settings['threshold'] = inferencer.thresholds
-    settings['guarantees'] = {
-        g.risk: dict(threshold=g.threshold, promise=g.sentence())
-        for g in inferencer.guarantees} or None
+    _complete(settings, inferencer, source)
     rank, world = get_dist_info()
     part, parts = shard_of(shard, rank, world)
     if shard is not None:
@@ -156,6 +142,32 @@ def export_maps(inferencer: ABNNInferencer,
         writer.wait()
         all_reduce(done)
     return Export(*done.tolist())
+
+
+def _check(formats: Sequence[str], probability: bool,
+           limit: Optional[int]) -> None:
+    """Refuse what would write nothing."""
+    if probability and 'npz' not in formats:
+        raise ValueError("probability is written to the 'npz' only; add that "
+                         f'to the formats {list(formats)}, or leave it out.')
+    if not formats:
+        raise ValueError('formats is empty, so nothing would be written; '
+                         "name some, such as formats=['npy'].")
+    if limit is not None and limit < 1:
+        raise ValueError(f'limit={limit} leaves no image; write at least 1, '
+                         'or None for all.')
+
+
+def _complete(settings: dict, inferencer: ABNNInferencer,
+                      source: Union[str, Path]) -> None:
+    """Fill in what the source and the members know of the settings."""
+    if settings.get('fps') is None:
+        settings['fps'] = fps_of(source)
+    if settings.get('threshold') is None:
+        settings['threshold'] = inferencer.thresholds
+    settings['guarantees'] = {
+        g.risk: dict(threshold=g.threshold, promise=g.sentence())
+        for g in inferencer.guarantees} or None
 
 
 def _volumes(source: Union[str, Path],
