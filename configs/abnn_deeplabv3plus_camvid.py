@@ -46,4 +46,3 @@ param_scheduler = [dict(_base_.abnn_decay, end=48)]
 validate_members = False
 train_cfg = dict(
     type='MemberTrainLoop', members=3, max_iters=48, val_begin=1000)
-default_hooks = dict(checkpoint=dict(interval=48, max_keep_ckpts=1))

@@ -46,4 +46,3 @@ train_cfg = dict(
     members=3,
     max_iters=48,
     val_begin=1000)
-default_hooks = dict(checkpoint=dict(interval=48, max_keep_ckpts=1))

@@ -71,8 +71,6 @@ OTHER = Recipe(
          views=dict(flips=['horizontal'])),
     'scope', 200, 0.01, 5e-4,
     'A little noise in every norm; each network sees one view.')
-# How often a member is saved while it trains.
-INTERVAL = 50
 
 # Switches of mmengine that replace or bypass Bayesian layers.
 REPLACING = ('sync_bn', 'efficient_conv_bn_eval')
@@ -286,17 +284,15 @@ def _schedule(cfg: Config) -> Iterator[str]:
 
 def _hooks(cfg: Config) -> Iterator[str]:
     known = cfg.get('default_hooks') or {}
-    hooks = dict(checkpoint=_over(
-        known, 'checkpoint', type='CheckpointHook', by_epoch=False,
-        interval=INTERVAL, max_keep_ckpts=1))
+    hooks = {}
     if (known.get('checkpoint') or {}).get('save_best'):
         # Nothing is validated while members train.
-        hooks['checkpoint']['save_best'] = None
+        hooks['checkpoint'] = dict(save_best=None)
     if (known.get('logger') or {}).get('log_metric_by_epoch', True):
         hooks['logger'] = _over(
             known, 'logger', type='LoggerHook', log_metric_by_epoch=False)
-    yield statement('default_hooks', _over(cfg, 'default_hooks', **hooks),
-                    'Training with --resume goes on from the last of these.')
+    if hooks:
+        yield statement('default_hooks', _over(cfg, 'default_hooks', **hooks))
     custom = cfg.get('custom_hooks') or []
     prompt = [_at_once(hook) for hook in custom]
     if prompt != list(custom):

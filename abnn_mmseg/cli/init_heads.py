@@ -8,6 +8,8 @@ from abnn_mmseg.cli.source import Code
 from abnn_mmseg.models.architectures import MASK_HEADS
 
 LOSS = 'RandomPriorCrossEntropyLoss'
+# Of the classes that a member favours, as in the configs of the package.
+WEIGHT = 1.5
 # Options of mmseg's loss that ours has, with their defaults.
 LOSS_OPTIONS = dict(
     use_sigmoid=False, class_weight=None, loss_weight=1.0,
@@ -92,8 +94,9 @@ def _prior(head: dict, classes: Optional[int]) -> dict:
         losses = [_random_prior(part) or part for part in loss]
         return dict(loss_decode=losses) if losses != list(loss) else {}
     if loss is None:
-        is_ours = _is_kind(head, 'BaseDecodeHead')
-        return dict(loss_decode=dict(type=LOSS)) if is_ours else {}
+        if not _is_kind(head, 'BaseDecodeHead'):
+            return {}
+        return dict(loss_decode=dict(type=LOSS, weight=WEIGHT))
     ours = _random_prior(loss)
     return dict(loss_decode=dict(_delete_=True, **ours)) if ours else {}
 
@@ -107,7 +110,7 @@ def _random_prior(loss: dict) -> Optional[dict]:
         for name, default in LOSS_OPTIONS.items()
         if loss.get(name, default) != default
     }
-    return dict(type=LOSS, **options)
+    return dict(type=LOSS, weight=WEIGHT, **options)
 
 
 def _without_delete(change: dict) -> dict:

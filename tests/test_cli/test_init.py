@@ -127,7 +127,6 @@ def initialize(cfg, folder) -> Config:
     recipe = init.recipe_for(cfg.model)
     assert child.train_cfg.members == 3
     assert child.train_cfg.max_iters == recipe.iterations
-    assert child.default_hooks.checkpoint.interval == 50
     assert child.model.prediction == 'base'
     assert child.model.posterior == dict(
         type='BNLPosterior', **recipe.posterior)
@@ -168,7 +167,7 @@ def test_deeplab_on_data_with_unknown_objects(sketch, tmp_path):
     child = initialize(cfg, tmp_path)
     assert child.model.pretrained is None
     assert child.model.auxiliary_head.loss_decode == dict(
-        type='RandomPriorCrossEntropyLoss', loss_weight=0.4)
+        type='RandomPriorCrossEntropyLoss', weight=1.5, loss_weight=0.4)
     member, metrics = train_and_test(child, tmp_path)
     assert len(member['meta']['eta']) == 15
     assert 0 < metrics['ood/pooled/entropy/AUROC'] < 100
@@ -224,8 +223,8 @@ def test_a_binary_unet_keeps_its_sigmoid_and_class_weight(data, tmp_path):
     set_data(cfg, data, classes=2)
     child = initialize(cfg, tmp_path)
     assert 'a binary head' in child.text
-    loss = dict(type='RandomPriorCrossEntropyLoss', use_sigmoid=True,
-                class_weight=[2.])
+    loss = dict(type='RandomPriorCrossEntropyLoss', weight=1.5,
+                use_sigmoid=True, class_weight=[2.])
     assert child.model.decode_head.loss_decode == loss
     assert child.model.auxiliary_head.loss_decode == dict(
         loss, loss_weight=0.4)
@@ -240,8 +239,8 @@ def test_a_cascade_gets_a_prior_in_each_of_its_heads(data, tmp_path):
     child = initialize(cfg, tmp_path)
     assert child.model.type == 'BayesianCascadeEncoderDecoder'
     assert [head.loss_decode for head in child.model.decode_head] == [
-        dict(type='RandomPriorCrossEntropyLoss', loss_weight=0.4),
-        dict(type='RandomPriorCrossEntropyLoss')]
+        dict(type='RandomPriorCrossEntropyLoss', weight=1.5, loss_weight=0.4),
+        dict(type='RandomPriorCrossEntropyLoss', weight=1.5)]
     assert [head.type for head in child.model.decode_head] == [
         'FCNHead', 'OCRHead']
     train_and_test(child, tmp_path)
@@ -315,7 +314,7 @@ def test_epochs_frozen_stages_averages_and_lists_of_losses(epochs, tmp_path):
     assert 'accumulative_counts' not in cfg.optim_wrapper
     assert cfg.model.backbone.frozen_stages == -1
     prior, dice = cfg.model.decode_head.loss_decode
-    assert prior == dict(type='RandomPriorCrossEntropyLoss',
+    assert prior == dict(type='RandomPriorCrossEntropyLoss', weight=1.5,
                          class_weight=[1., 2., 0.5])
     assert dice == epochs.model.decode_head.loss_decode[1]
     known, other = cfg.model.auxiliary_head
@@ -335,8 +334,9 @@ def test_an_interrupted_member_finds_its_checkpoint(epochs, tmp_path):
     cfg = Config.fromfile(out)
     cfg.merge_from_dict(dict(
         work_dir=str(tmp_path / 'work'), validate_members=False, resume=True))
-    cfg.default_hooks.checkpoint.interval = 1
-    cfg.default_hooks.checkpoint.max_keep_ckpts = -1
+    cfg.merge_from_dict(dict(default_hooks=dict(checkpoint=dict(
+        type='CheckpointHook', by_epoch=False, interval=1,
+        max_keep_ckpts=-1))))
     cfg.train_cfg.max_iters = 3
     train(copy.deepcopy(cfg), members=1)
     # As if it had been killed after the first iteration.
