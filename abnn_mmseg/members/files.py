@@ -25,6 +25,7 @@ from abnn_mmseg.models.posteriors import Posterior
 from abnn_mmseg.models.posteriors.gaussian import SPREAD
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.checkpoints import (
+    check_surplus,
     check_weights,
     is_counter,
     is_plain_tensor,
@@ -99,6 +100,7 @@ def load_base(model: nn.Module, path: Union[str, Path]) -> None:
             f'{path} does not fit the model: {len(missing) + len(other)} of '
             f'{len(own)} tensors do not match, e.g. {example}; check '
             'num_classes, the backbone and the heads of the config.')
+    check_surplus(state, own, path)
     state = {k: v for k, v in state.items()
              if k in own or k.startswith(CARRIED)}
     check_weights(state, str(path))

@@ -2,7 +2,7 @@
 import os
 import pickle
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -161,6 +161,30 @@ def is_prior(name: str) -> bool:
     It belongs to the training of one member, not to the network.
     """
     return name.endswith('.eta')
+
+
+def check_surplus(state: Iterable[str], own: Iterable[str],
+                  path: Union[str, Path]) -> None:
+    """Raise if a checkpoint has more layers than the model that takes it.
+
+    The first blocks of a deeper network fit a shallower one of its kind. Parts
+    that the model lacks as a whole, such as auxiliary heads, may be there.
+
+    Args:
+        state (Iterable[str]): Names of the checkpoint's tensors.
+        own (Iterable[str]): Those of the model's.
+        path (str): The checkpoint.
+    """
+    known = set(own)
+    parts = {name.split('.')[0] for name in known}
+    unused = [name for name in state
+              if name.endswith('.weight') and name not in known
+              and name.split('.')[0] in parts]
+    if unused:
+        raise ValueError(
+            f'{path} is a larger network than the model: {len(unused)} of '
+            f'its layers have no place, such as {unused[0]}; use the config '
+            'it was trained with.')
 
 
 def check_weights(state: Mapping[str, torch.Tensor], place: str) -> None:

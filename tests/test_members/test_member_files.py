@@ -151,6 +151,16 @@ def test_a_base_that_does_not_fit_changes_nothing(model, tmp_path):
     assert torch.equal(model.backbone.bn1.weight, before)
 
 
+def test_a_deeper_network_is_not_taken_for_the_model(model, tmp_path):
+    state = model.state_dict()
+    state.update({
+        name.replace('layer2.1', 'layer2.2'): value
+        for name, value in model.state_dict().items() if 'layer2.1' in name})
+    torch.save(state, tmp_path / 'deeper.pth')
+    with pytest.raises(ValueError, match='larger network.*layer2.2'):
+        load_base(model, tmp_path / 'deeper.pth')
+
+
 def test_half_precision_bases_load_in_float32(model, tmp_path):
     path = tmp_path / 'base.pth'
     torch.save({k: v.half() if v.is_floating_point() else v

@@ -178,6 +178,16 @@ def test_the_ensemble_holds_one_network_at_a_time(checkpoints, images):
     assert seen[2] == stored[2].data_ptr()
 
 
+def test_a_deeper_network_is_no_part_of_an_ensemble(tmp_path, images):
+    state = build(toy_config()).state_dict()
+    state['backbone.layer2.2.conv1.weight'] = torch.ones(16, 16, 3, 3)
+    torch.save(state, tmp_path / 'deeper.pth')
+    _, model = both(dict(type='EnsemblePosterior',
+                         checkpoints=[tmp_path / 'deeper.pth']))
+    with pytest.raises(ValueError, match='deeper.pth is a larger network'):
+        model.predict(images)
+
+
 def test_a_network_of_another_architecture_is_refused(tmp_path, images):
     path = tmp_path / 'other.pth'
     torch.save(build(toy_config(auxiliary=False)).state_dict(), path)

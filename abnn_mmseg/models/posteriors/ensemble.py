@@ -18,6 +18,7 @@ from abnn_mmseg.models.posteriors.base import (
 )
 from abnn_mmseg.models.posteriors.views import View
 from abnn_mmseg.utils.checkpoints import (
+    check_surplus,
     check_weights,
     is_counter,
     is_prior,
@@ -150,6 +151,7 @@ def _read(path: str, own: dict[str, Tensor]) -> dict[str, Tensor]:
             f'{path} of EnsemblePosterior is a network of another '
             f'architecture: {len(wrong)} of {len(own)} tensors do not match, '
             f'such as {wrong[0]}; give checkpoints of one config.')
+    check_surplus(state, own, path)
     state = {key: state.get(key, value.data) for key, value in own.items()}
     check_weights(state, path)
     return state
