@@ -236,3 +236,56 @@ def test_what_cannot_be_forked_runs_one_by_one(mode, images, monkeypatch):
     alone = model(draws_per_pass=1, share_trunk=False)
     expected = alone.predict(images)[0].uncertainty.entropy
     assert torch.allclose(actual, expected, atol=1e-6)
+
+
+@torch.no_grad()
+def test_one_draw_has_noise_without_members_too(images):
+    plain = build(toy_config())
+    model = build(bayesian_config(samples=1))
+    model.load_state_dict(plain.state_dict())
+    [network] = naive_networks(plain, model.posterior)
+    expected = network.encode_decode(
+        images, [dict(img_shape=images.shape[2:])] * 2).softmax(1)
+    assert not torch.allclose(expected, plain.encode_decode(
+        images, [dict(img_shape=images.shape[2:])] * 2).softmax(1), atol=1e-3)
+    for sample, probability in zip(model.predict(images), expected):
+        assert torch.allclose(
+            sample.seg_logits.data.exp(), probability, atol=1e-5)
+
+
+@torch.no_grad()
+def test_members_are_told_from_those_before_in_the_same_memory(images):
+    plain = build(toy_config())
+    model = build(bayesian_config(
+        alpha=0., samples=1, posterior=dict(scope='late')))
+    model.load_state_dict(plain.state_dict())
+    [member] = members_of(plain, 1)
+    same = {name: plain.state_dict()[name] for name in member}
+    model.posterior.set_members([member])
+    expected = model.predict(images)[0].uncertainty.entropy.clone()
+    for _ in range(10):
+        model.posterior.set_members([same])
+        model.predict(images)
+        model.posterior.set_members([])
+        # This list may lie where that of the first line of the loop was.
+        model.posterior.set_members([member])
+        entropy = model.predict(images)[0].uncertainty.entropy
+        assert torch.equal(entropy, expected)
+
+
+@torch.no_grad()
+def test_members_that_are_written_to_are_seen(images):
+    plain = build(toy_config())
+    model = build(bayesian_config(
+        alpha=0., samples=1, posterior=dict(scope='late')))
+    model.load_state_dict(plain.state_dict())
+    [member] = members_of(plain, 1)
+    own = {name: plain.state_dict()[name].clone() for name in member}
+    model.posterior.set_members([own])
+    model.predict(images)
+    for name, value in own.items():
+        value.copy_(member[name])
+    written = model.predict(images)[0].uncertainty.entropy
+    model.posterior.set_members([member])
+    expected = model.predict(images)[0].uncertainty.entropy
+    assert torch.equal(written, expected)

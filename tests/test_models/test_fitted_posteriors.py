@@ -179,3 +179,18 @@ def test_bad_options_get_a_sentence(options, message, images):
     with pytest.raises(ValueError, match=message):
         build(dict(toy_config(), type='BayesianEncoderDecoder',
                    posterior=options)).predict(images)
+
+
+@torch.no_grad()
+def test_a_gaussian_is_told_from_one_before_in_the_same_memory(images):
+    model = of_kind('SWAGPosterior')
+    wide, narrow = fitted(model, std=0.3), fitted(model, std=0.01)
+    model.posterior.set_members([wide])
+    expected = model.predict(images)[0].uncertainty.entropy
+    for _ in range(10):
+        model.posterior.set_members([narrow])
+        model.predict(images)
+        model.posterior.set_members([])
+        model.posterior.set_members([wide])
+        entropy = model.predict(images)[0].uncertainty.entropy
+        assert torch.equal(entropy, expected)

@@ -135,7 +135,7 @@ class BNLPosterior(BankPosterior):
     @property
     def is_base(self) -> bool:
         """Whether there are neither members nor noise."""
-        return not self.members and self.draws_per_member == 1
+        return not self.members and not self.is_noisy
 
     def draws(self, forward: Forward) -> Networks:
         """All K networks, ready to run."""

@@ -1,5 +1,5 @@
 """The bank: K networks that differ in their norms' affine step only."""
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Optional, Union, cast
 
@@ -67,7 +67,7 @@ class BankPosterior(ForkingPosterior):
         self.scope = scope
         self.networks = networks
         self.member_files = [members] if isinstance(members, str) else members
-        self._compared: tuple[tuple, set[str]] = ((), set())
+        self._compared: tuple[list, list, set[str]] = ([], [], set())
 
     def check(self) -> None:
         """Raise ValueError for a setting that cannot be used."""
@@ -217,26 +217,27 @@ class BankPosterior(ForkingPosterior):
 
     def _forking(self) -> list[str]:
         """Layers with noise, and those in which a member has its own norm."""
-        scope = set(self.in_scope)
-        return [name for name in self.layers
-                if name in scope or name in self._changed()]
+        chosen = {*self.in_scope, *self._changed()}
+        return [name for name in self.layers if name in chosen]
 
     def _changed(self) -> set[str]:
         """Layers in which a member differs from the model.
 
-        They are compared again only if a norm of the model was replaced or
-        written to, because a comparison makes the host wait for the device.
+        They are compared again only if a norm of the model or of a member
+        was replaced or written to, because a comparison makes the host wait
+        for the device.
         """
         norms = self.norms()
-        own = [getattr(layer, key) for layer in self.layers.values()
-               for key in layer.FOLDED]
-        key = (id(norms), tuple(map(_state_of, own)))
-        if self._compared[0] != key:
-            self._compared = key, {
+        tensors = [getattr(layer, key) for layer in self.layers.values()
+                   for key in layer.FOLDED]
+        tensors += tensors_of(norms)
+        states = list(map(state_of, tensors))
+        if self._compared[0] != states:
+            self._compared = states, kept(tensors), {
                 name for name, layer in self.layers.items()
                 if any(_differs(layer, name, member) for member in norms)
             }
-        return self._compared[1]
+        return self._compared[2]
 
     def forks(self, value: Bank, vmapped: bool) -> dict:
         """Handlers that run the model's norms as those of one network."""
@@ -247,11 +248,25 @@ class BankPosterior(ForkingPosterior):
         }
 
 
-def _state_of(tensor: Optional[Tensor]) -> tuple:
-    """A value that changes if a tensor is replaced or written to."""
+def tensors_of(norms: Sequence[dict[str, Tensor]]) -> list[Tensor]:
+    """All tensors of several networks' norms."""
+    return [tensor for state in norms for tensor in state.values()]
+
+
+def state_of(tensor: Optional[Tensor]) -> tuple:
+    """A value that changes if a tensor is replaced or written to.
+
+    It does so only while the memory of the tensor is :func:`kept`: another
+    one could lie there otherwise.
+    """
     if tensor is None:
         return ()
     return tensor.data_ptr(), tensor.device, version_of(tensor)
+
+
+def kept(tensors: Iterable[Optional[Tensor]]) -> list[Tensor]:
+    """The same memory, also where a tensor gets another one."""
+    return [tensor.detach() for tensor in tensors if tensor is not None]
 
 
 def tensor_of(layer: BayesianNorm, name: str, member: dict[str, Tensor],

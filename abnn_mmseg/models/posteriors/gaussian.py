@@ -19,7 +19,12 @@ import torch
 from mmseg.registry import MODELS
 from torch import Tensor
 
-from abnn_mmseg.models.posteriors.bank import BankPosterior
+from abnn_mmseg.models.posteriors.bank import (
+    BankPosterior,
+    kept,
+    state_of,
+    tensors_of,
+)
 from abnn_mmseg.models.posteriors.draws import check_draws, check_seed
 from abnn_mmseg.models.posteriors.sampled import SampledPosterior
 
@@ -54,7 +59,7 @@ class GaussianPosterior(SampledPosterior):
         self.antithetic = antithetic
         self.seed = seed
         self.scale = scale
-        self._drawn: tuple[tuple, list[State]] = ((), [])
+        self._drawn: tuple[tuple, list, list[State]] = ((), [], [])
         self.check()
 
     def check(self) -> None:
@@ -87,12 +92,14 @@ class GaussianPosterior(SampledPosterior):
         if self._drawn[0] != key:
             draws = [self._draw_norms(i, member)
                      for i, member in enumerate(self.members)]
-            self._drawn = key, [state for row in zip(*draws) for state in row]
-        return self._drawn[1]
+            self._drawn = key, kept(tensors_of(self.members)), [
+                state for row in zip(*draws) for state in row]
+        return self._drawn[2]
 
     def _decisive(self) -> tuple:
         """What the draws depend on: changed settings hold at once."""
-        return (id(self.members), self.samples, self.antithetic, self.seed,
+        members = tuple(map(state_of, tensors_of(self.members)))
+        return (members, self.samples, self.antithetic, self.seed,
                 self.scale, tuple(self.in_scope))
 
     def _draw_norms(self, number: int, member: State) -> list[State]:
