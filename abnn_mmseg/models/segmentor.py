@@ -1,5 +1,5 @@
 """Segmentors that predict per-pixel uncertainty."""
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Callable, NamedTuple, Optional, Union
 
@@ -190,7 +190,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
             data_samples = _samples(inputs)
         metas = [sample.metainfo for sample in data_samples]
         self.conclude(self.answer(inputs, metas), data_samples)
-        self._check_finite(inputs, data_samples)
+        check_finite([inputs], data_samples)
         return data_samples
 
     def answer(self,
@@ -385,28 +385,6 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
                 **{name: map_[None] for name, map_ in maps.items()})))
         sample.set_metainfo(dict(draws=statistics.count))
 
-    @staticmethod
-    def _check_finite(inputs: Tensor,
-                      data_samples: list[SegDataSample]) -> None:
-        """Raise ValueError for NaN or inf, which argmax would call a class.
-
-        The host waits for the device here, once for a batch of images.
-        """
-        finite = [torch.isfinite(inputs).all()] + [
-            torch.isfinite(sample.seg_logits.data).all()
-            for sample in data_samples
-        ]
-        given, *made = torch.stack(finite).tolist()
-        if not given:
-            raise ValueError(
-                'the input of the segmentor holds NaN or inf; check the '
-                'images, and mean and std of the data_preprocessor.')
-        if not all(made):
-            raise ValueError(
-                'the prediction holds NaN or inf; check the weights with '
-                'prediction=\'base\', lower alpha, or use a precision with '
-                'a larger range.')
-
 
 def _by_view(numbers: Sequence[int],
              views: Sequence[View]) -> dict[View, list[int]]:
@@ -455,6 +433,39 @@ def check_temperature(temperature: Union[float, str]) -> Union[float, str]:
             f'temperature={temperature!r} of the segmentor must be positive, '
             "1 for none, or 'members' for the one stored with them.")
     return temperature
+
+
+def check_finite(inputs: Sequence[Tensor],
+                 data_samples: Sequence[SegDataSample]) -> None:
+    """Raise ValueError for NaN or inf, which argmax would call a class.
+
+    The host waits for the device here, once for a batch of images.
+
+    Args:
+        inputs (Sequence[Tensor]): What was predicted from.
+        data_samples (Sequence[SegDataSample]): With predictions and maps.
+    """
+    found = [_all_finite(inputs)]
+    for sample in data_samples:
+        found += [_all_finite([sample.seg_logits.data]),
+                  _all_finite([sample.seg_logits.data,
+                               *sample.uncertainty.values()])]
+    given, *made = torch.stack(found).tolist()
+    if not given:
+        raise ValueError(
+            'the input of the segmentor holds NaN or inf; check the '
+            'images, and mean and std of the data_preprocessor.')
+    for what, finite in (('prediction', made[::2]),
+                         ('uncertainty of the draws', made[1::2])):
+        if not all(finite):
+            raise ValueError(
+                f'the {what} holds NaN or inf; check the weights with '
+                'DeterministicPosterior, lower alpha, or use a precision '
+                'with a larger range.')
+
+
+def _all_finite(tensors: Iterable[Tensor]) -> Tensor:
+    return torch.stack([torch.isfinite(t).all() for t in tensors]).all()
 
 
 def _samples(inputs: Tensor) -> list[SegDataSample]:

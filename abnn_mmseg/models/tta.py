@@ -4,7 +4,11 @@ from mmseg.models.segmentors import SegTTAModel
 from mmseg.registry import MODELS
 from mmseg.structures import SegDataSample
 
-from abnn_mmseg.models.segmentor import Answer, BayesianSegmentor
+from abnn_mmseg.models.segmentor import (
+    Answer,
+    BayesianSegmentor,
+    check_finite,
+)
 
 
 # It replaces mmseg's class of that name, which returns the maps of the last
@@ -34,6 +38,7 @@ class BayesianTTAModel(SegTTAModel):
             for batch in augmented
         ]
         model.conclude(_pool(answers), samples)
+        check_finite([batch['inputs'] for batch in augmented], samples)
         return samples
 
 

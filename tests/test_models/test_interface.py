@@ -200,3 +200,12 @@ def test_nan_is_refused_and_not_called_class_zero(images):
     model.decode_head.conv_seg.bias[0] = float('nan')
     with pytest.raises(ValueError, match='the prediction holds NaN'):
         model.predict(images)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('prediction', ['base', 'centre'])
+def test_maps_of_nan_are_refused_where_the_class_map_is_well(prediction,
+                                                             images):
+    model = build(bayesian_config(alpha=1e12, prediction=prediction))
+    with pytest.raises(ValueError, match='uncertainty of the draws holds NaN'):
+        model.predict(images)

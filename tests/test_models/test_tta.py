@@ -85,3 +85,11 @@ def test_the_audit_looks_inside(tmp_path):
     model.module.decode_head.bottleneck.bn = torch.nn.BatchNorm2d(8)
     with pytest.raises(RuntimeError, match='Bayesian layers are gone'):
         AuditHook().before_test(runner)
+
+
+@torch.no_grad()
+def test_nan_is_refused(data):
+    model = build(bayesian_config(data_preprocessor=PREPROCESSOR))
+    data['inputs'][1][0] *= float('nan')
+    with pytest.raises(ValueError, match='input of the segmentor holds NaN'):
+        wrapped(model).test_step(data)
