@@ -68,8 +68,9 @@ methods = [
             'model.posterior.placement': 'signs' if placed else 'random'
         },
         variants={
+            # The members without noise are the same for any number of draws.
+            **(dict(centre=dict(prediction='centre')) if count == 4 else {}),
             'base': dict(prediction='base'),
-            'centre': dict(prediction='centre'),
             'posterior mean': dict(prediction='posterior_mean')
         }) for count, placed in ((4, ''), (4, ' placed'), (12, ''))
     for seed in seeds

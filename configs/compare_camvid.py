@@ -78,8 +78,9 @@ methods = [
             'model.posterior.networks': count
         },
         variants={
+            # The members without noise are the same for any number of draws.
+            **(dict(centre=dict(prediction='centre')) if count == 4 else {}),
             'base': dict(prediction='base'),
-            'centre': dict(prediction='centre'),
             'posterior mean': mean,
             'temperature': dict(mean, temperature='members')
         }) for count in (4, 12) for seed in range(3)
