@@ -1,14 +1,21 @@
 """A segmentor with all its networks as one ONNX file or exported program."""
 import json
+import logging
 from pathlib import Path
 from typing import Any, Optional, Union
 
 import numpy as np
 import torch
+from mmengine.logging import print_log
 from torch.export import Dim, ExportedProgram
 
 from abnn_mmseg.compat import GraphError
-from abnn_mmseg.deploy.segmentor import DeployedSegmentor, output_names
+from abnn_mmseg.deploy.segmentor import (
+    DeployedSegmentor,
+    changes_of,
+    kept_guarantees,
+    output_names,
+)
 from abnn_mmseg.models.guaranteed import current
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.files import atomic_path
@@ -28,6 +35,10 @@ def export_program(model: BayesianSegmentor,
             those of the program's images are free.
         draws_per_pass (int, optional): See :class:`DeployedSegmentor`.
     """
+    if changes := changes_of(model):
+        lost = '; guarantees do not hold for it' if current(model) else ''
+        print_log(f'the graph {" and ".join(changes)}, so its maps are not '
+                  f'those of the model{lost}.', 'current', logging.WARNING)
     image = example_image(size)
     deployed = DeployedSegmentor(model, image, draws_per_pass).eval()
     try:
@@ -95,7 +106,7 @@ def save_onnx(program: ExportedProgram,
     _, height, width, _ = onnx.model.graph.inputs[0].shape
     onnx.rename_axes({height: 'height', width: 'width'})
     metadata = dict(metadata or {})
-    if guarantees := current(model):
+    if guarantees := kept_guarantees(model):
         metadata['guarantees'] = [
             dict(g.to_dict(), promise=g.sentence()) for g in guarantees]
     onnx.model.metadata_props.update(

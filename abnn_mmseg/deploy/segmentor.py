@@ -12,6 +12,7 @@ from abnn_mmseg.models.posteriors import BankPosterior
 from abnn_mmseg.models.posteriors.graph import GraphNetworks
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.uncertainty import StreamingStatistics, temper
+from abnn_mmseg.uncertainty.guarantees import Guarantee
 from abnn_mmseg.uncertainty.scores import compute_scores, statistics_for
 
 Logits = Callable[[Tensor], Iterator[Tensor]]
@@ -55,7 +56,7 @@ class DeployedSegmentor(nn.Module):
                 self.centres = networks(posterior.noise_free())
         if model.prediction == 'base':
             self.centres = self._one
-        self.guarantees = current(model)
+        self.guarantees = kept_guarantees(model)
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
         """From uint8 ``[1, H, W, 3]``, BGR as OpenCV reads it, to the mean
@@ -70,7 +71,12 @@ class DeployedSegmentor(nn.Module):
         if self.centres is not self.draws:
             centre = self._statistics(self.centres(inputs))
         maps = compute_scores(statistics, self.model.scores)
-        probability = self._tempered(centre.probability)
+        return self._outputs(centre.probability, maps)
+
+    def _outputs(self, probability: Tensor,
+                 maps: dict[str, Tensor]) -> tuple[Tensor, ...]:
+        """All outputs, of ``[C, 1, H, W]`` and maps ``[1, H, W]``."""
+        probability = self._tempered(probability)
         guaranteed = [g.apply(probability, maps) for g in self.guarantees]
         return (probability, *maps.values(), *guaranteed)
 
@@ -88,8 +94,9 @@ class DeployedSegmentor(nn.Module):
             centre = statistics_for(scores)
             centre.update(self.model._to_logits(networks.base()(inputs)[0]))
         maps = compute_scores(statistics, scores)
-        return (self._tempered(centre.probability[:, None]),
-                *(map_[None] for map_ in maps.values()))
+        return self._outputs(
+            centre.probability[:, None],
+            {name: map_[None] for name, map_ in maps.items()})
 
     def _statistics(self, logits: Iterator[Tensor]) -> StreamingStatistics:
         statistics = statistics_for(self.model.scores)
@@ -132,7 +139,24 @@ class DeployedSegmentor(nn.Module):
 def output_names(model: BayesianSegmentor) -> list[str]:
     """Of what :class:`DeployedSegmentor` gives."""
     return ['probability', *model.scores,
-            *(g.risk.replace('-', '_') for g in current(model))]
+            *(g.risk.replace('-', '_') for g in kept_guarantees(model))]
+
+
+def changes_of(model: BayesianSegmentor) -> list[str]:
+    """In what a graph of a segmentor differs from it, for people."""
+    posterior, changes = model.posterior, []
+    if (model.test_cfg or {}).get('mode') == 'slide':
+        changes.append('sees whole images, not the windows of test_cfg')
+    if posterior.tolerance is not None:
+        changes.append('runs all networks, whatever the tolerance')
+    if posterior.precision != 'float32':
+        changes.append(f'computes in float32, not {posterior.precision}')
+    return changes
+
+
+def kept_guarantees(model: BayesianSegmentor) -> list[Guarantee]:
+    """The guarantees that hold for a graph of the segmentor, too."""
+    return [] if changes_of(model) else current(model)
 
 
 def _check(model: BayesianSegmentor) -> None:

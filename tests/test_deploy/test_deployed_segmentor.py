@@ -3,14 +3,22 @@ from functools import partial
 
 import pytest
 import torch
+from mmengine.config import ConfigDict
 from torch import nn
 from toys import bayesian_config, build, toy_config
 
-from abnn_mmseg.deploy.segmentor import DeployedSegmentor
+from abnn_mmseg.deploy.segmentor import (
+    DeployedSegmentor,
+    changes_of,
+    output_names,
+)
 from abnn_mmseg.models.bnl import Network
 from abnn_mmseg.models.convert import convert_norms
+from abnn_mmseg.models.guaranteed import current, settings_of
 from abnn_mmseg.models.passes import handling
 from abnn_mmseg.models.posteriors.gaussian import DIAGONAL
+from abnn_mmseg.models.students import new_student
+from abnn_mmseg.uncertainty.guarantees import Guarantee
 
 PREPROCESSOR = dict(
     type='SegDataPreProcessor', mean=[120., 110., 100.], std=[50., 60., 70.],
@@ -141,3 +149,45 @@ def test_what_a_graph_cannot_hold_is_refused():
                 type='DropoutPosterior'))), 'DropoutPosterior')):
         with pytest.raises(ValueError, match=word):
             DeployedSegmentor(model, image_of())
+
+
+def promise(model):
+    """Give a model a label set that holds for how it is set."""
+    settings = settings_of(model, model.posterior, 'label-set',
+                           model.prediction, model.current_temperature())
+    model.posterior.guarantees = [
+        Guarantee('label-set', 0.1, 0.3, 10, 'val', settings, 'weights')]
+    return model
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('options, change', [
+    (dict(test_cfg=ConfigDict(mode='slide', crop_size=(24, 24),
+                              stride=(16, 16))), 'whole images'),
+    (dict(posterior=dict(tolerance=0.5)), 'all networks'),
+    (dict(posterior=dict(precision='bfloat16')), 'in float32')])
+def test_a_graph_that_is_not_the_model_says_so_and_promises_nothing(
+        options, change):
+    model = promise(model_of(**options))
+    assert current(model)
+    [reason] = changes_of(model)
+    assert change in reason
+    assert output_names(model) == ['probability', *model.scores]
+    assert len(DeployedSegmentor(model, image_of())(image_of())) == 6
+
+
+@torch.no_grad()
+def test_a_student_has_its_label_sets_in_the_graph():
+    model = build(toy_config(
+        type='BayesianEncoderDecoder', data_preprocessor=PREPROCESSOR,
+        posterior=dict(type='DistilledPosterior')))
+    model.posterior.set_members([
+        new_student(model, torch.randn(1, 3, 32, 48)).state_dict()])
+    promise(model)
+    image = image_of()
+    outputs = dict(zip(output_names(model),
+                       DeployedSegmentor(model, image)(image)))
+    data = dict(inputs=[image[0].permute(2, 0, 1)])
+    [sample] = model.predict(model.data_preprocessor(data)['inputs'])
+    assert torch.equal(
+        outputs['label_set'][0], sample.guaranteed.get('label-set'))
