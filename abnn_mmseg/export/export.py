@@ -1,11 +1,12 @@
 """Write maps of a folder, a video or a config's dataset to files."""
+import hashlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Callable, NamedTuple, Optional, Union
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 import torch
 from mmengine.dist import all_reduce, get_dist_info
@@ -107,6 +108,8 @@ def export_maps(inferencer: ABNNInferencer,
         formats, model=model_fingerprint(inferencer), tiles=tile is not None,
         probability=probability)
     writers = record.open_writers()
+    listed = hashlib.sha256()
+    items = _listing(items, listed)
     done = torch.zeros(2, dtype=torch.int64)
     bar = progress_bar(f'Export to {folder}', len(range(part, count, parts)))
     with ThreadedWriter(writers) as writer, bar as show:
@@ -140,6 +143,8 @@ def export_maps(inferencer: ABNNInferencer,
                 raise
         # The first process joins what all have written when it closes.
         writer.wait()
+        if shard is not None:
+            record.note_shard(f'{part + 1}/{parts}', listed.hexdigest()[:16])
         all_reduce(done)
     return Export(*done.tolist())
 
@@ -168,6 +173,13 @@ def _complete(settings: dict, inferencer: ABNNInferencer,
     settings['guarantees'] = {
         g.risk: dict(threshold=g.threshold, promise=g.sentence())
         for g in inferencer.guarantees} or None
+
+
+def _listing(items: Iterator[Item], digest: Any) -> Iterator[Item]:
+    """The items; their names go into a digest as they pass."""
+    for item in items:
+        digest.update(os.fsencode(item.name) + b'\0')
+        yield item
 
 
 def _volumes(source: Union[str, Path],

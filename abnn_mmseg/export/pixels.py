@@ -28,6 +28,8 @@ def to_array(image: Pixels, channels: int) -> np.ndarray:
         channels (int): What the model takes, for images of PIL and slices.
     """
     if isinstance(image, np.ndarray):
+        if image.ndim == 3 and image.shape[2] == 3 and image.dtype.kind == 'f':
+            _check_range('array', float(image.max()))
         return image
     if isinstance(image, Tensor):
         return _of_tensor(image)
@@ -47,16 +49,21 @@ def _of_tensor(image: Tensor) -> np.ndarray:
         raise ValueError(
             f'the tensor is {list(image.shape)}; give [C, H, W] or '
             '[B, C, H, W], such as uint8 RGB as torchvision reads it.')
-    if len(image) == 3 and image.is_floating_point() and image.max() <= 1:
-        raise ValueError(
-            'the tensor has values up to '
-            f'{float(image.max()):.3g}, but models take 0 to 255; give '
-            'uint8, or multiply it by 255.')
+    if len(image) == 3 and image.is_floating_point():
+        _check_range('tensor', float(image.max()))
     if image.dtype == torch.bfloat16:
         image = image.float()
     pixels = image.detach().cpu().numpy().transpose(1, 2, 0)
     return np.ascontiguousarray(
         pixels[..., ::-1] if len(image) == 3 else pixels)
+
+
+def _check_range(kind: str, highest: float) -> None:
+    """Raise ValueError for colours from 0 to 1; black is black in both."""
+    if 0 < highest <= 1:
+        raise ValueError(
+            f'the {kind} has values up to {highest:.3g}, but models take 0 '
+            'to 255; give uint8, or multiply it by 255.')
 
 
 def _of_pil(image: Image.Image, channels: int) -> np.ndarray:

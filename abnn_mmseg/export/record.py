@@ -1,5 +1,6 @@
 """The record of an output folder: its model and the finished images."""
 import json
+import logging
 import os
 import time
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from threading import Lock
 from typing import Any, Optional
 
 from mmengine.dist import barrier
+from mmengine.logging import print_log
 
 from abnn_mmseg.export.formats import build_writers
 from abnn_mmseg.export.writers import Writer, WriterSettings
@@ -134,8 +136,32 @@ class Record:
             image=name, input=self._stamps.pop(name, None),
             formats=self.formats, time=time.time() + self._behind))
         with self._lock:
-            append_line(self.folder / (
-                f'{self._name}.rank{self.settings.part}.jsonl'), line)
+            append_line(self._journal, line)
+
+    def note_shard(self, shard: str, images: str) -> None:
+        """Note that a shard is done; warn if others had another list.
+
+        Each takes every n-th image of the list, so an image may be in none
+        of them if the list or n changes in between.
+
+        Args:
+            shard (str): Such as ``'1/2'``.
+            images (str): A digest of the names of the images of all shards.
+        """
+        append_line(self._journal, json.dumps(dict(
+            shard=shard, images=images, time=time.time() + self._behind)))
+        known = {line['shard']: line['images']
+                 for line in read_lines(self._journals()) if 'shard' in line}
+        count = shard.partition('/')[2]
+        others = sorted(
+            other for other, list_ in known.items()
+            if list_ != images or other.partition('/')[2] != count)
+        if others:
+            print_log(
+                f'{self.folder} has shards of another list of images, or of '
+                f'another number of shards ({", ".join(others)}), so images '
+                f'may be missing; run all shards of {count} again, which '
+                'keeps what is done.', 'current', logging.WARNING)
 
     def _read(self) -> Optional[dict]:
         try:
@@ -152,6 +178,10 @@ class Record:
         except ValueError as error:
             raise ValueError(f'{self._path} is damaged ({error}); remove it '
                              'to export to another folder.') from error
+
+    @property
+    def _journal(self) -> Path:
+        return self.folder / f'{self._name}.rank{self.settings.part}.jsonl'
 
     def _journals(self) -> list[Path]:
         return sorted(self.folder.glob(f'{self._name}.rank*.jsonl'))

@@ -51,6 +51,33 @@ def test_shards_in_any_order_write_the_files_of_one_run(inferencer, folder,
                        resume=True) == (0, 5)
 
 
+def test_shards_of_another_list_are_named(inferencer, tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr('abnn_mmseg.export.record.print_log',
+                        lambda text, *_: said.append(text))
+    source, out = tmp_path / 'images', tmp_path / 'out'
+    source.mkdir()
+
+    def shard(number):
+        """Export one shard; return what it says."""
+        export_maps(inferencer, source, out, shard=number)
+        found = said.copy()
+        said.clear()
+        return found
+
+    for name in 'bdfh':
+        cv2.imwrite(str(source / f'{name}.png'), np.zeros((32, 48, 3)))
+    assert shard('1/2') == []
+    cv2.imwrite(str(source / 'c.png'), np.zeros((32, 48, 3)))
+    # The list is b c d f h now: d and h are in neither.
+    [warning] = shard('2/2')
+    assert 'of another list of images' in warning and '(1/2)' in warning
+    assert shard('1/2') == shard('2/2') == []
+    assert len(list(out.glob('npy/entropy/*.npy'))) == 5
+    [warning] = shard('1/3')
+    assert '(1/2, 2/2)' in warning
+
+
 def test_shards_of_several_processes_share_all_images():
     numbers = [shard_of(f'{shard}/3', rank, 2)
                for shard in (1, 2, 3) for rank in (0, 1)]
