@@ -29,7 +29,8 @@ def test_train_test_and_export_end_to_end(sketch, tmp_path):
     base = tmp_path / 'base' / 'iter_20.pth'
     cfg = abnn_config(sketch, tmp_path / 'abnn', base)
     cfg.dump(abnn_cfg)
-    assert 'all 2' in tool('train', abnn_cfg, '--members', 2)
+    output = tool('train', abnn_cfg, '--members', 2)
+    assert 'all 2' in output and 'class maps' not in output
     members = tmp_path / 'abnn' / 'members.pth'
     output = tool('test', abnn_cfg, base, members)
     assert 'Anomaly detection' in output
@@ -41,8 +42,9 @@ def test_train_test_and_export_end_to_end(sketch, tmp_path):
     output = tool('export_maps', abnn_cfg, base, 'test', tmp_path / 'maps',
                   '--members', members, '--format', 'npy', 'overlay',
                   'gallery')
-    assert '3 images written' in output
-    assert (tmp_path / 'maps' / 'gallery' / 'index.html').is_file()
+    page = tmp_path / 'maps' / 'gallery' / 'index.html'
+    assert f'3 images written to {tmp_path / "maps"}.\n' in output
+    assert f'Page: {page}\n' in output and page.is_file()
 
 
 def test_missing_muad_says_where_it_goes_and_what_to_do(tmp_path):

@@ -1,6 +1,7 @@
 """Export predictions and uncertainty maps of images to files or a page."""
 import argparse
 import time
+from pathlib import Path
 
 from mmengine.dist import is_main_process
 
@@ -85,9 +86,12 @@ def run(args: argparse.Namespace) -> None:
                        args.limit, args.batch_size, args.probability,
                        args.tile, args.shard, **settings)
     if is_main_process():
-        print(f'{done.written} images written to {args.out}, '
-              f'{done.skipped} were complete.')
+        skipped = f', {done.skipped} were complete' if done.skipped else ''
+        print(f'{done.written} images written to {args.out}{skipped}.')
         seconds = time.monotonic() - start
         if done.written:
             print(f'{done.written / seconds:.2f} frames per second, reading '
                   'and writing included.')
+        page = Path(args.out) / 'gallery' / 'index.html'
+        if page.is_file():
+            print(f'Page: {page}')

@@ -107,6 +107,7 @@ def run(args: argparse.Namespace) -> None:
         print(text, end='')
     else:
         atomic_write(out, text)
+        print(f'Written to {out}; next: abnn train {out}')
 
 
 def read_base(config: str) -> Config:

@@ -50,7 +50,8 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     parser.add_argument('command', choices=COMMANDS, metavar='COMMAND')
     parser.add_argument('arguments', nargs=argparse.REMAINDER,
                         help=argparse.SUPPRESS)
-    args = parser.parse_args(argv)
+    argv = sys.argv[1:] if argv is None else argv
+    args = parser.parse_args(argv or ['--help'])
     # For `custom_imports` of modules in the current folder, as with
     # `python -m`; at the end, so that they hide nothing.
     sys.path.append(os.getcwd())

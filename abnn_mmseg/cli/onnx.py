@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from abnn_mmseg.deploy.onnx import export_program, save_onnx
+from abnn_mmseg.deploy.onnx import check_packages, export_program, save_onnx
 from abnn_mmseg.export import ABNNInferencer
 from abnn_mmseg.utils.arguments import add_config, read_config
 from abnn_mmseg.utils.console import print_table
@@ -40,6 +40,9 @@ def run(args: argparse.Namespace) -> None:
     if Path(args.out).exists() and not args.overwrite:
         raise FileExistsError(f'{args.out} exists; add --overwrite to replace '
                               'it, or choose another name.')
+    if args.out.endswith('.onnx'):
+        # Before the model is traced, which takes long.
+        check_packages()
     cfg = read_config(args)
     inferencer = ABNNInferencer(
         cfg, args.checkpoint, args.members, 'cpu', args.scores)

@@ -36,5 +36,8 @@ def run(args: argparse.Namespace) -> None:
     rows = train(cfg, args.members, args.member, args.overwrite)
     if rows:
         columns = [c for c in COLUMNS if c in rows[0]]
-        print_table(f'Validation, all of it in {cfg.work_dir}/validation.json',
+        print_table(f'Validation; all metrics: {cfg.work_dir}/validation.json',
                     rows, columns)
+        if len(rows) > 1 and cfg.model.get('prediction', 'base') == 'base':
+            print("Members are measured by their own class maps; tests and "
+                  "exports keep the base's (model.prediction='base').")

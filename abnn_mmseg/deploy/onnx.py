@@ -71,6 +71,17 @@ def export_program(model: BayesianSegmentor,
     return program
 
 
+def check_packages() -> None:
+    """Raise ImportError unless what writes and runs ONNX is installed."""
+    try:
+        import onnxruntime  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f'the export needs {error.name}, which is not installed; run '
+            "`pip install 'abnn-mmseg[onnx]'`.") from error
+
+
 def save_onnx(program: ExportedProgram,
               model: BayesianSegmentor,
               path: Union[str, Path],
@@ -86,13 +97,7 @@ def save_onnx(program: ExportedProgram,
     Returns:
         dict: See :func:`output_differences`.
     """
-    try:
-        import onnxruntime  # noqa: F401
-        import onnxscript  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            f'the export needs {error.name}, which is not installed; run '
-            "`pip install 'abnn-mmseg[onnx]'`.") from error
+    check_packages()
     try:
         onnx: Any = torch.onnx.export(
             program, dynamo=True, verbose=False, input_names=['image'],

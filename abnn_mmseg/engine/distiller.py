@@ -172,7 +172,7 @@ class Distiller:
             self.model, self.teacher, head, self.networks))
         cost = CostHook()
         runner.register_hook(cost)
-        runner.register_hook(ProgressHook(0, 1, what='Student'))
+        runner.register_hook(ProgressHook('Student'))
         try:
             runner.train()
         finally:

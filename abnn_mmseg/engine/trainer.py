@@ -230,8 +230,9 @@ class MemberTrainer:
             if isinstance(loss, RandomPriorCrossEntropyLoss):
                 loss.draw(self.seed + number)
         runner = self._runner(number)
-        runner.register_hook(
-            ProgressHook(self.numbers.index(number), len(self.numbers)))
+        runner.register_hook(ProgressHook(
+            f'Member {number}', self.numbers.index(number),
+            len(self.numbers)))
         cost = CostHook()
         runner.register_hook(cost)
         try:
@@ -244,7 +245,7 @@ class MemberTrainer:
             self._settings(number), member=number, seconds=cost.seconds,
             training=self.training)
         if self._validates():
-            meta['metrics'] = self._score([state])
+            meta['metrics'] = self._score(f'member {number}', [state])
         if is_main_process():
             save_members(self.path(number), [dict(state=state, meta=meta)],
                          self.fingerprint)
@@ -310,16 +311,15 @@ class MemberTrainer:
             return []
         self._restore()
         members = [read_members(self.path(k))[0] for k in range(self.count)]
-        rows = [dict(name='base', **self._score(None))]
+        rows = [dict(name='base', **self._score('base', None))]
         for k, member in enumerate(members):
-            known = member['meta'].get('metrics')
+            name, known = f'member {k}', member['meta'].get('metrics')
             rows.append(dict(
-                name=f'member {k}',
-                **(known or self._score([member['state']]))))
+                name=name, **(known or self._score(name, [member['state']]))))
         if len(members) > 1:
-            rows.append(dict(
-                name=f'all {len(members)}',
-                **self._score([member['state'] for member in members])))
+            name = f'all {len(members)}'
+            rows.append(dict(name=name, **self._score(
+                name, [member['state'] for member in members])))
         return rows
 
     def _validates(self) -> bool:
@@ -327,7 +327,8 @@ class MemberTrainer:
         return (self.cfg.get('val_dataloader') is not None
                 and self.cfg.get('validate_members', True))
 
-    def _score(self, states: Optional[list[dict[str, Tensor]]]) -> dict:
+    def _score(self, name: str,
+               states: Optional[list[dict[str, Tensor]]]) -> dict:
         """Validation metrics of members, or of the base alone."""
         if self._validator is None:
             # Nothing is trained here, so nothing is resumed or saved.
@@ -336,6 +337,7 @@ class MemberTrainer:
                 self.model, self.cfg, self.folder / 'validation',
                 resume=False, load_from=None, default_hooks=hooks,
                 custom_hooks=[dict(type='AuditHook')])
+        self._validator.logger.info(f'Validation of {name}:')
         posterior, prediction = self.model.posterior, self.model.prediction
         if prediction == 'base':
             # Of members, what they know themselves is of interest.

@@ -50,8 +50,9 @@ def _text(value) -> str:
     exact = isinstance(value, Integral) or not isinstance(value, Real)
     if exact:
         return str(value)
+    # 0 is added, since -0.0 would be printed with its sign.
     vanishes = 0 < abs(value) < 0.005
-    return f'{value:.1e}' if vanishes else f'{value:.2f}'
+    return f'{value:.1e}' if vanishes else f'{value + 0:.2f}'
 
 
 @contextmanager

@@ -33,6 +33,29 @@ def test_help_lists_all_commands(capsys):
         assert re.search(rf'^  {name} +{re.escape(text)}$', out, re.M)
 
 
+def test_no_command_gets_the_help(capsys, monkeypatch):
+    monkeypatch.setattr(sys, 'argv', ['abnn'])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert not end.value.code
+    assert 'commands:\n  init ' in capsys.readouterr().out
+
+
+def test_the_options_page_names_every_command():
+    page = (ROOT / 'docs' / 'options.md').read_text()
+    [names] = re.findall(r'subcommands of\n`abnn`: (.*?);', page, re.S)
+    assert re.findall('`(.*?)`', names) == list(cli.COMMANDS)
+
+
+def test_onnx_names_a_missing_package_before_it_traces(monkeypatch, capsys,
+                                                       tmp_path):
+    monkeypatch.setitem(sys.modules, 'onnxruntime', None)
+    with pytest.raises(SystemExit):
+        # The config is not even read.
+        cli.main(['onnx', 'nowhere.py', 'no.pth', str(tmp_path / 'a.onnx')])
+    assert "pip install 'abnn-mmseg[onnx]'" in capsys.readouterr().err
+
+
 def test_a_tool_is_a_command():
     """So both have the same arguments."""
     assert all(TOOLS.values())

@@ -1,6 +1,7 @@
 import copy
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -68,7 +69,16 @@ def test_one_command_trains_all_members(trained):
 def test_progress_counts_members_and_iterations(trained):
     folder, _ = trained
     log = next((folder / 'member_1').rglob('*.log')).read_text()
-    assert 'Member 2 of 3, iteration 4 of 4: 67 % of all' in log
+    assert f'Member 1 (2 of 3) starts; log and checkpoints: {folder}' in log
+    assert 'Member 1 (2 of 3), iteration 4 of 4: 67 % of all' in log
+
+
+def test_the_log_says_what_is_validated(trained):
+    folder, rows = trained
+    [log] = (folder / 'validation').rglob('*.log')
+    text = log.read_text()
+    assert re.findall('Validation of (.*):', text) == [
+        'member 0', 'member 1', 'member 2', 'base', 'all 3']
 
 
 def test_each_member_logs_its_gradients_in_its_own_folder(trained):
@@ -525,5 +535,5 @@ def test_the_console_has_few_lines_and_the_file_all(
     for word in ('paramwise_options', 'System environment', 'Config:',
                  'Hooks will be executed'):
         assert word in log and word not in said.out + said.err
-    assert 'Member 2 of 2 starts; log and checkpoints: ' in log
+    assert 'Member 1 (2 of 2) starts; log and checkpoints: ' in log
     assert len(lines) < 200 < len(log.splitlines())

@@ -58,6 +58,11 @@ def test_brackets_of_a_path_are_no_markup(capsys):
     assert row['file'] in output and 'In run[/2]' in output
 
 
+def test_zero_has_no_sign(capsys):
+    print_table('Kept', [dict(name='base', kept=-0.0)])
+    assert ' 0.00 ' in capsys.readouterr().out
+
+
 def test_a_table_is_as_wide_as_it_needs(capsys, monkeypatch):
     monkeypatch.setattr(sys.stdout, 'isatty', lambda: True, raising=False)
     monkeypatch.setenv('COLUMNS', '40')

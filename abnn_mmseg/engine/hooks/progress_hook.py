@@ -13,21 +13,21 @@ class ProgressHook(Hook):
     """Log the share done and the time left, over members and iterations.
 
     Args:
-        done (int): Members before this one.
-        count (int): Members to train in all.
+        what (str): What trains, such as 'Member 2'.
+        done (int): Trained before it. Defaults to 0.
+        count (int): To train in all. Defaults to 1.
         interval (int): Most iterations between two lines; a short training
             has ten lines. Defaults to 50.
-        what (str): What trains. Defaults to 'Member'.
     """
 
     priority = 'VERY_LOW'
 
-    def __init__(self, done: int, count: int, interval: int = 50,
-                 what: str = 'Member') -> None:
+    def __init__(self, what: str, done: int = 0, count: int = 1,
+                 interval: int = 50) -> None:
+        self.what = f'{what} ({done + 1} of {count})' if count > 1 else what
         self.done = done
         self.count = count
         self.interval = interval
-        self.what = what
 
     def before_train(self, runner: Runner) -> None:
         """Start the clock."""
@@ -36,8 +36,7 @@ class ProgressHook(Hook):
         goes_on = f'goes on at iteration {self.first}' if self.first else (
             'starts')
         runner.logger.info(
-            f'Member {self.done + 1} of {self.count} {goes_on}; log and '
-            f'checkpoints: {runner.work_dir}')
+            f'{self.what} {goes_on}; log and checkpoints: {runner.work_dir}')
 
     def after_train_iter(self,
                          runner: Runner,
@@ -54,5 +53,5 @@ class ProgressHook(Hook):
         share = 100 * (self.done * last + step) / (self.count * last)
         left = timedelta(seconds=round(seconds * remaining))
         runner.logger.info(
-            f'{self.what} {self.done + 1} of {self.count}, iteration {step} '
-            f'of {last}: {share:.0f} % of all, {left} left.')
+            f'{self.what}, iteration {step} of {last}: {share:.0f} % of all, '
+            f'{left} left.')
