@@ -112,10 +112,30 @@ def _read(path: Path, mmap: bool) -> dict:
             f'{path} cannot be read as a checkpoint '
             f'({_first_sentence(error)}); it is truncated, or holds more '
             'than tensors: copy or save it again.') from error
+    if not mmap:
+        check_intact(path)
     if not isinstance(content, dict):
         raise ValueError(f'{path} holds a {type(content).__name__}, not a '
                          'checkpoint; save a state dict.')
     return content
+
+
+def check_intact(path: Union[str, Path]) -> None:
+    """Raise ValueError if a checksum in a checkpoint is wrong.
+
+    torch stores them, but does not look at them when it reads. Files of
+    before torch 1.6 have none.
+    """
+    if not zipfile.is_zipfile(path):
+        return
+    try:
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+    except Exception as error:  # whatever the bytes provoke
+        damaged = str(error)
+    if damaged is not None:
+        raise ValueError(f'{path} is damaged: a checksum in it is wrong '
+                         f'({damaged}); copy or save it again.')
 
 
 def read_state_dict(path: Union[str, Path]) -> dict:

@@ -92,6 +92,22 @@ def test_a_member_with_nan_is_refused(model, tmp_path):
         load_members(model, path)
 
 
+@pytest.mark.parametrize('reader', [read_members, load_base])
+def test_a_changed_bit_is_refused(model, tmp_path, reader):
+    path = tmp_path / 'm.pth'
+    if reader is read_members:
+        save_members(path, [member(model)], fingerprint(model))
+    else:
+        torch.save(model.state_dict(), path)
+    content = bytearray(path.read_bytes())
+    weight = model.backbone.bn1.weight.detach().numpy().tobytes()
+    # The lowest bit of the exponent: half the value, or twice.
+    content[content.index(weight) + 2] ^= 1 << 7
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match='m.pth is damaged: a checksum'):
+        reader(path) if reader is read_members else reader(model, path)
+
+
 def test_a_truncated_file_is_refused(model, tmp_path):
     path = tmp_path / 'm.pth'
     save_members(path, [member(model)], fingerprint(model))

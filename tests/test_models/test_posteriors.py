@@ -188,6 +188,18 @@ def test_a_deeper_network_is_no_part_of_an_ensemble(tmp_path, images):
         model.predict(images)
 
 
+def test_a_changed_bit_in_an_ensemble_is_refused(tmp_path, images):
+    path, network = tmp_path / 'bit.pth', build(toy_config())
+    torch.save(network.state_dict(), path)
+    content = bytearray(path.read_bytes())
+    weight = network.backbone.bn1.weight.detach().numpy().tobytes()
+    content[content.index(weight) + 2] ^= 1 << 7
+    path.write_bytes(content)
+    _, model = both(dict(type='EnsemblePosterior', checkpoints=[path]))
+    with pytest.raises(ValueError, match='bit.pth is damaged'):
+        model.predict(images)
+
+
 def test_a_network_of_another_architecture_is_refused(tmp_path, images):
     path = tmp_path / 'other.pth'
     torch.save(build(toy_config(auxiliary=False)).state_dict(), path)

@@ -18,6 +18,7 @@ from abnn_mmseg.models.posteriors.base import (
 )
 from abnn_mmseg.models.posteriors.views import View
 from abnn_mmseg.utils.checkpoints import (
+    check_intact,
     check_surplus,
     check_weights,
     is_counter,
@@ -142,6 +143,7 @@ def weights_of(model: Optional[nn.Module]) -> dict[str, Tensor]:
 
 
 def _read(path: str, own: dict[str, Tensor]) -> dict[str, Tensor]:
+    check_intact(path)
     state = map_state_dict(path)
     wrong = [k for k, v in own.items()
              if not is_counter(k) and (
