@@ -15,6 +15,7 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from mmcv.transforms import Compose
 from mmengine.config import Config
 from mmengine.optim import build_optim_wrapper
 from mmengine.registry import PARAM_SCHEDULERS, init_default_scope
@@ -334,3 +335,21 @@ def test_every_file_that_a_page_names_exists(page):
     missing = [name for name in named
                if not (ROOT / name).exists() and '/my_' not in name]
     assert not missing
+
+
+@pytest.mark.parametrize(
+    ('channels', 'dtype'), [(3, np.uint16), (4, np.uint8)])
+def test_the_loader_of_choosing_keeps_depth_and_channels(
+        channels, dtype, tmp_path):
+    page = (ROOT / 'docs' / 'choosing.md').read_text()
+    [options] = re.findall(r"`(color_type=.*?)` in it", page, re.S)
+    assert "dict(type='Normalize', mean=[...], std=[...], to_rgb=False)" in (
+        page)
+    image = np.full((4, 6, channels), np.iinfo(dtype).max, dtype)
+    cv2.imwrite(str(tmp_path / 'a.png'), image)
+    run = Compose([
+        dict(type='LoadImageFromFile', **eval(f'dict({options})')),
+        dict(type='Normalize', mean=[1.] * channels, std=[2.] * channels,
+             to_rgb=False)])
+    loaded = run(dict(img_path=str(tmp_path / 'a.png')))['img']
+    assert np.array_equal(loaded, (image - np.float32(1)) / 2)
