@@ -74,6 +74,11 @@ class Frames:
             if len(self.inputs) > 1:
                 raise ValueError(f'{item} is a video; give it alone.')
             self.video = path
+        elif path.is_file() and path.suffix == '.pth':
+            raise ValueError(
+                f'{item} is a checkpoint, not an image; give config, base '
+                'checkpoint and images in this order, member files by '
+                '--members.')
         elif path.is_file():
             self.files += _frames_of(path, path.name)
         else:

@@ -33,12 +33,16 @@ def add_launcher(parser: argparse.ArgumentParser) -> None:
 
 
 def config_file(path: str) -> Config:
-    """Read a config; raise ValueError if the file is a checkpoint."""
+    """Read a config; raise an error if the file is none."""
     path = find_config(path)
     if Path(path).suffix not in CONFIGS:
         raise ValueError(
             f'{path} is not a config, which ends in {", ".join(CONFIGS)}; '
             'give the config first, then the checkpoint.')
+    if not Path(path).is_file():
+        raise FileNotFoundError(
+            f'{path} does not exist; give the path of a config, or '
+            f'{PREFIX}NAME for one of the package.')
     return Config.fromfile(path)
 
 

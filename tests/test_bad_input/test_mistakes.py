@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from sketches import abnn_config, config
 
-from abnn_mmseg.export import ABNNInferencer
+from abnn_mmseg.export import ABNNInferencer, Frames
 from abnn_mmseg.export.formats import build_writers
+from abnn_mmseg.utils.arguments import config_file
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -149,3 +150,15 @@ def test_an_output_folder_that_cannot_be_written(
         assert [p for p in out.rglob('*') if p.is_file()] == []
     finally:
         shutil.rmtree(out)
+
+
+def test_a_checkpoint_in_the_place_of_images_is_named(tmp_path):
+    path = tmp_path / 'base.pth'
+    path.write_bytes(b'weights')
+    with pytest.raises(ValueError, match='base.pth is a checkpoint, not an'):
+        Frames(path)
+
+
+def test_a_config_that_does_not_exist_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match='nowhere.py does not exist'):
+        config_file(str(tmp_path / 'nowhere.py'))
