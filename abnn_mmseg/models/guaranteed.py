@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Optional
 from mmengine.structures import PixelData
 from mmseg.structures import SegDataSample
 
+from abnn_mmseg.compat import Normalization
 from abnn_mmseg.uncertainty.guarantees import (
     SET_RISKS,
     Guarantee,
@@ -26,6 +27,11 @@ def settings_of(model: 'BayesianSegmentor', posterior: 'Posterior', risk: str,
     if test_cfg.get('mode') == 'slide':
         parts.append(f'windows {tuple(test_cfg.crop_size)} every '
                      f'{tuple(test_cfg.stride)}')
+    colours = Normalization(model.data_preprocessor)
+    if colours.mean is not None and colours.std is not None:
+        parts += [f'{name} {"/".join(f"{v:g}" for v in values.flatten())}'
+                  for name, values in (('mean', colours.mean),
+                                       ('std', colours.std))]
     return ', '.join(parts)
 
 

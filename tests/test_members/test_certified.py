@@ -142,6 +142,14 @@ def test_other_settings_refuse_it(certified, change):
         raise AssertionError(why_none(model, ['label-set']))
 
 
+def test_another_normalization_of_images_refuses_it(certified):
+    cfg, *files = certified
+    cfg.model.data_preprocessor.update(mean=[0.] * 3, std=[255.] * 3)
+    model = build_segmentor(cfg, files)
+    assert 'guaranteed' not in predict(model, images(cfg)[0])
+    assert 'mean 0/0/0, std 255/255/255' in why_none(model, ['label-set'])
+
+
 def test_temperature_and_prediction_matter_to_sets_only(certified):
     cfg, *files = certified
     for change in (dict(temperature=2.), dict(prediction='centre')):
