@@ -25,7 +25,6 @@ COMMANDS = {
     'fit': 'fit a posterior over norms: Laplace, SWAG, HMC',
     'compare': 'compare methods on the same images',
     'search': 'choose settings on validation images',
-    'tune': 'choose settings for your own network, by pasted objects',
     'check-dataset': "count a config's images and labels; find broken files",
     'make-muad-sketch': 'draw a small dataset in the layout of MUAD',
     'make-bdd-anomaly': 'write the lists of BDD-Anomaly',

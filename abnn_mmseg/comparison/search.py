@@ -60,13 +60,11 @@ class Search:
         options (dict, optional): Overrides of the config.
         images (int, optional): Overrides ``search.images``.
         device (str, optional): Where to test.
-        metrics (Sequence[dict]): What to measure.
     """
 
     def __init__(self, config: str, log: str, options: Optional[dict] = None,
                  images: Optional[int] = None,
-                 device: Optional[str] = None,
-                 metrics: Sequence[dict] = METRICS) -> None:
+                 device: Optional[str] = None) -> None:
         self.config = find_config(config)
         self.log = Path(log)
         self.options = dict(options or {})
@@ -81,7 +79,7 @@ class Search:
         self.base = str(self.cfg.load_from)
         self.folder = Path(self.cfg.work_dir)
         self.data = Data(
-            'val', TestSet(self.cfg.val_dataloader, metrics),
+            'val', TestSet(self.cfg.val_dataloader, METRICS),
             images or self.search.get('images'),
             dict(images=0, score='entropy'))
 
