@@ -4,12 +4,15 @@ import re
 from itertools import product
 from pathlib import Path
 
+import pytest
+
 from abnn_mmseg.comparison.report import lines
 from abnn_mmseg.comparison.search import read_log
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / 'README.md').read_text()
 RESULTS = (ROOT / 'docs/results.md').read_text()
+COMPARISON = (ROOT / 'docs/comparison.md').read_text()
 OPTIONS = (ROOT / 'docs/options.md').read_text()
 
 
@@ -31,25 +34,66 @@ def test_every_option_of_the_tables_exists():
     assert named <= known, named - known
 
 
-def test_the_methods_side_by_side_are_those_of_the_comparison():
-    _, *table = table_with('| method | mIoU |', RESULTS)
-    rows = json.loads((ROOT / 'docs/benchmarks/camvid.json').read_text())
-    shown = [row for row in rows['rows'] if not row['group']]
-    assert len(shown) == 8
-    measured = []
-    for line, other in zip(lines(shown, ['entropy']),
-                           lines(shown, ['energy'])):
-        first, last = list(line)[:4], ['+train min', 'cost', 'MB']
-        measured.append([
-            *(line[name] for name in first),
-            *(' / '.join(score[name] for name in ('AUROC', 'AUPR', 'FPR95'))
-              for score in (line, other)), *(line[name] for name in last)])
-    assert table == measured
-    # The README has some of the rows, without NLL and without energy.
-    _, *short = table_with('| method | mIoU |')
-    assert len(short) >= 5
-    assert all(row in [m[:3] + [m[4]] + m[6:] for m in measured]
-               for row in short)
+ENTROPY = 'ood/pooled/entropy/'
+ACCURACY = [('test', 'seg/mIoU'), ('test', 'cal/pooled/ECE')]
+HOME, ROAD, STATIC = ([(data, ENTROPY + name)
+                       for name in ('AUROC', 'AUPR', 'FPR95')]
+                      for data in ('test', 'roadanomaly', 'fs_static'))
+VAL = [('val', 'seg/mIoU')]
+PAGES = dict(
+    readme=(README, HOME[::2] + ROAD[::2] + STATIC[::2]),
+    results=(RESULTS, ACCURACY + HOME),
+    comparison=(COMPARISON, ROAD + STATIC + VAL))
+
+
+@pytest.mark.parametrize('page', PAGES)
+def test_the_tables_of_methods_are_what_was_measured(page):
+    text, columns = PAGES[page]
+    rows = measured('camvid_views.json') | measured('away.json')
+    _, *table = table_with('| method | cost |', text)
+    assert len(table) >= 5
+    for name, cost, *cells in table:
+        if not cost:
+            # From the earlier run on all test images.
+            continue
+        known = [rows.get((data, name)) for data, _ in columns]
+        first = next(row for row in known if row)
+        assert cost == f"{first['inference']['ratio']:.1f}"
+        assert cells == [
+            '' if row is None else cell(row, key)
+            for row, (_, key) in zip(known, columns)]
+
+
+def measured(file):
+    """Rows by dataset and by name, which has the variant if it matters."""
+    content = json.loads((ROOT / 'docs/benchmarks' / file).read_text())
+    return {
+        (row['dataset'], row['method'] + (
+            f": {row['variant']}" if row['variant'] not in ('', 'base')
+            else '')): row
+        for row in content['rows']}
+
+
+def cell(row, key):
+    """A value of the base, and the difference to it of all others."""
+    found = (row.get('difference') or {}).get(key)
+    if found is None:
+        return f"{row['metrics'][key]:.1f}"
+    if found['low'] > -1e-6 and found['high'] < 1e-6:
+        return "the base's"
+    return (f"{found['value']:+.1f} [{found['low']:.1f}, "
+            f"{found['high']:.1f}]")
+
+
+def test_the_ensemble_was_measured():
+    _, *table = table_with('| method | mIoU | ECE | by entropy |', RESULTS)
+    content = json.loads((ROOT / 'docs/benchmarks/camvid.json').read_text())
+    found = lines([r for r in content['rows'] if not r['group']], ['entropy'])
+    known = {(' / '.join(line[k] for k in ('AUROC', 'AUPR', 'FPR95')),
+              line['cost']) for line in found}
+    assert len(table) == 7
+    for name, _, _, score, _, cost in table[:-1]:
+        assert (score, cost) in known, name
 
 
 def test_the_readme_is_read_in_a_minute():

@@ -1,4 +1,5 @@
 """Load images with the loader and the test transforms of a config."""
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union
@@ -14,6 +15,8 @@ from abnn_mmseg.export.pixels import to_array
 
 # Pixels that a percentile is computed from.
 MANY = 2**20
+# Python 3.11 sometimes fails when several threads parse a header at once.
+_PARSER = threading.Lock()
 
 
 class Loaded(NamedTuple):
@@ -144,7 +147,8 @@ def _stretch(image: np.ndarray) -> np.ndarray:
 def open_npy(path: Union[str, Path]) -> np.ndarray:
     """Map the array of a ``.npy`` into memory."""
     try:
-        return np.load(path, mmap_mode='r')
+        with _PARSER:
+            return np.load(path, mmap_mode='r')
     except (ValueError, EOFError) as error:
         raise _undecodable(path, error) from error
 
