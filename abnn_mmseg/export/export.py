@@ -164,7 +164,7 @@ def _check(formats: Sequence[str], probability: bool,
 
 
 def _complete(settings: dict, inferencer: ABNNInferencer,
-                      source: Union[str, Path]) -> None:
+              source: Union[str, Path]) -> None:
     """Fill in what the source and the members know of the settings."""
     if settings.get('fps') is None:
         settings['fps'] = fps_of(source)
