@@ -46,10 +46,9 @@ export CAMVID CAMVID_RUNS
 CAMVID_BASE := configs/deeplabv3plus_r50-caffe-d16_1xb4-800_camvid-224x288.py
 CAMVID_ABNN := configs/abnn_deeplabv3plus_camvid.py
 BASES := $(foreach s,0 1 2,$(CAMVID_RUNS)/base_$(s)/iter_800.pth)
-# Members are ready when their temperature is known.
-MEMBERS := $(foreach s,0 1 2,$(CAMVID_RUNS)/abnn_$(s)/ready)
-
-FITS := $(foreach f,laplace swag student,$(CAMVID_RUNS)/$(f)/$(f).pth)
+MEMBERS := $(foreach s,0 1 2,$(CAMVID_RUNS)/abnn_$(s)/members.pth)
+FITTED := laplace/laplace swag/swag student/student student_norms/student
+FITS := $(foreach f,$(FITTED),$(CAMVID_RUNS)/$(f).pth)
 
 camvid: venv $(BASES) $(MEMBERS) $(FITS)
 	$(PYTHON) tools/compare.py configs/compare_camvid.py \
@@ -65,25 +64,28 @@ $(CAMVID_RUNS)/base_%/iter_800.pth: | venv
 	  $(if $(AMP),--amp) --cfg-options randomness.seed=$* \
 	  $(if $(BACKBONE),model.backbone.init_cfg.checkpoint=$(BACKBONE))
 
-$(CAMVID_RUNS)/abnn_%/ready: $(CAMVID_RUNS)/base_0/iter_800.pth $(CAMVID_ABNN) | venv
+$(CAMVID_RUNS)/abnn_%/members.pth: $(CAMVID_RUNS)/base_0/iter_800.pth $(CAMVID_ABNN) | venv
 	$(PYTHON) tools/train.py $(CAMVID_ABNN) --resume --work-dir $(@D) \
 	  $(if $(AMP),--amp) --cfg-options randomness.seed=$*0
-	$(PYTHON) tools/members.py temperature $(CAMVID_ABNN) $< $(@D)/members.pth --images 8 \
-	  --cfg-options model.posterior.seed=$*
-	touch $@
 
 $(CAMVID_RUNS)/laplace/laplace.pth: $(CAMVID_RUNS)/base_0/iter_800.pth | venv
 	$(PYTHON) tools/fit.py laplace $(CAMVID_BASE) $< --work-dir $(@D) \
-	  --structure low_rank --draws 1 --val-images 8 --overwrite
+	  --structure low_rank --images 120 --draws 1 --val-images 8 --overwrite
 
 # Whole images, as the members have.
 $(CAMVID_RUNS)/swag/swag.pth: $(CAMVID_RUNS)/base_0/iter_800.pth $(CAMVID_ABNN) | venv
 	$(PYTHON) tools/fit.py swag $(CAMVID_ABNN) $< --work-dir $(@D) \
 	  --iterations 48 --every 2 --rank 18 --overwrite
 
-$(CAMVID_RUNS)/student/student.pth: $(CAMVID_RUNS)/base_0/iter_800.pth $(CAMVID_RUNS)/abnn_0/ready
-	$(PYTHON) tools/distill.py configs/distill_deeplabv3plus_camvid.py $< \
-	  $(CAMVID_RUNS)/abnn_0/members.pth --work-dir $(@D) --resume
+CAMVID_DISTILL := $(PYTHON) tools/distill.py configs/distill_deeplabv3plus_camvid.py \
+  $(CAMVID_RUNS)/base_0/iter_800.pth $(CAMVID_RUNS)/abnn_0/members.pth --resume \
+  $(if $(AMP),--amp)
+
+$(CAMVID_RUNS)/student/student.pth: $(CAMVID_RUNS)/abnn_0/members.pth
+	$(CAMVID_DISTILL) --work-dir $(@D)
+
+$(CAMVID_RUNS)/student_norms/student.pth: $(CAMVID_RUNS)/abnn_0/members.pth
+	$(CAMVID_DISTILL) --work-dir $(@D) --design norms --iters 300
 
 # Away from home: a Cityscapes base, its members, and two road-anomaly sets.
 # BASE, BACKBONE, AMP and IMAGES are as for camvid; AWAY_SEEDS=0 is one seed.
@@ -98,7 +100,7 @@ AWAY_ABNN := configs/abnn_deeplabv3plus_cityscapes-small.py
 AWAY_TRAINED := $(AWAY_RUNS)/base_0/iter_6000.pth
 AWAY_MEMBERS := $(foreach s,$(subst $(COMMA), ,$(AWAY_SEEDS)),$(AWAY_RUNS)/abnn_$(s)/members.pth)
 
-AWAY_FITS := $(foreach f,laplace swag student,$(AWAY_RUNS)/$(f)/$(f).pth)
+AWAY_FITS := $(foreach f,$(FITTED),$(AWAY_RUNS)/$(f).pth)
 AWAY_FIRST := $(firstword $(AWAY_MEMBERS))
 
 away: venv $(AWAY_TRAINED) $(AWAY_MEMBERS) $(AWAY_FITS)
@@ -128,9 +130,15 @@ $(AWAY_RUNS)/swag/swag.pth: $(AWAY_TRAINED) $(AWAY_ABNN) | venv
 	$(PYTHON) tools/fit.py swag $(AWAY_ABNN) $< --work-dir $(@D) \
 	  --iterations 48 --every 2 --rank 18 --overwrite
 
-$(AWAY_RUNS)/student/student.pth: $(AWAY_TRAINED) $(AWAY_FIRST)
-	$(PYTHON) tools/distill.py configs/distill_deeplabv3plus_cityscapes-small.py $< \
-	  $(AWAY_FIRST) --work-dir $(@D) --resume
+AWAY_DISTILL := $(PYTHON) tools/distill.py \
+  configs/distill_deeplabv3plus_cityscapes-small.py $(AWAY_TRAINED) $(AWAY_FIRST) \
+  --resume $(if $(AMP),--amp)
+
+$(AWAY_RUNS)/student/student.pth: $(AWAY_FIRST)
+	$(AWAY_DISTILL) --work-dir $(@D)
+
+$(AWAY_RUNS)/student_norms/student.pth: $(AWAY_FIRST)
+	$(AWAY_DISTILL) --work-dir $(@D) --design norms --iters 300
 
 .DELETE_ON_ERROR:
 

@@ -18,8 +18,7 @@ for _name in ('torch', 'mmengine', 'mmcv', 'mmseg'):
             "`pip install 'abnn-mmseg[onedl]'` (or `pip install -e "
             "'.[onedl]'` in a clone).")
 
-# What mmseg and mmcv say about optional packages while they are imported, to
-# everybody, is left out.
+# Hides messages of mmseg and mmcv about optional packages.
 with redirect_stdout(io.StringIO()) as _printed, warnings.catch_warnings():
     warnings.filterwarnings('ignore', 'Fail to import ``MultiScaleDeformable')
     from abnn_mmseg import (  # noqa: E402, F401

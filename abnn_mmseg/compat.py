@@ -23,8 +23,8 @@ __all__ = [
     'AnyBatchNorm', 'AnyDropout', 'AnyInstanceNorm', 'BareLoop',
     'BatchNormOfAnyRank', 'GraphError', 'KeepsWeights', 'Normalization',
     'PreparesState', 'find_bases_with', 'forget_checkpoints', 'identity_of',
-    'is_vmapped', 'numpy_makers', 'put_test_loop', 'tree_leaves', 'tree_map',
-    'version_of', 'with_parameters'
+    'is_vmapped', 'loaded_from', 'numpy_makers', 'put_test_loop',
+    'tree_leaves', 'tree_map', 'version_of', 'with_parameters'
 ]
 
 
@@ -34,9 +34,9 @@ M = TypeVar('M', bound=nn.Module)
 def identity_of(module: nn.Module) -> int:
     """A number of a module that its stand-ins in ``torch.export`` share.
 
-    If a model holds a module under two names, such as one dropout that is
-    used twice, the export runs all modules through stand-ins: other objects
-    that have the attributes of the module in common with it.
+    If a model holds a module under two names, such as a dropout that is used
+    twice, the export replaces all modules by stand-ins: other objects that
+    share the attributes of the module.
     """
     return id(vars(module))
 
@@ -47,15 +47,15 @@ def is_vmapped(tensor: Tensor) -> bool:
 
 
 def version_of(tensor: Tensor) -> Optional[int]:
-    """Number of changes of a tensor in place; None in inference mode."""
+    """How often a tensor was changed in place; None in inference mode."""
     return None if tensor.is_inference() else tensor._version
 
 
 def with_parameters(module: M, **parameters: Tensor) -> M:
     """A shallow copy of a module with other tensors as its parameters.
 
-    Unlike ``torch.func.functional_call``, it leaves the module itself alone,
-    so that other threads can use it.
+    Unlike ``torch.func.functional_call``, it does not change the module, so
+    other threads can use it.
     """
     module = copy.copy(module)
     merged: Any = dict(module._parameters)
@@ -65,13 +65,13 @@ def with_parameters(module: M, **parameters: Tensor) -> M:
 
 
 def numpy_makers() -> list:
-    """Functions that pickles of numpy arrays and scalars call."""
+    """The functions that pickles of numpy arrays and scalars call."""
     core = np._core if hasattr(np, '_core') else np.core
     return [core.multiarray._reconstruct, core.multiarray.scalar]
 
 
 class BatchNormOfAnyRank(AnyBatchNorm):
-    """Batch norm for inputs of 2 to 5 dimensions, as SyncBatchNorm takes."""
+    """Batch norm for inputs of any rank, such as those of SyncBatchNorm."""
 
     def _check_input_dim(self, input) -> None:
         """Accept any number of dimensions."""
@@ -84,16 +84,15 @@ class KeepsWeights:
         """Do nothing: initializing would replace the weights."""
 
 
-# mmengine's modules have no types, so their attributes may be anything; a
-# typed base before them would make all of them a Tensor or a Module.
+# mmengine's modules are untyped. With a typed base, a type checker would take
+# their attributes for tensors or modules.
 UntypedModule: Any = nn.Module
 
 
 class PreparesState(UntypedModule):
     """A mixin for modules that change a state dict before it is loaded.
 
-    mmengine loads weights in its own way, so ``load_state_dict`` is not
-    called for every checkpoint.
+    mmengine loads weights without a call of ``load_state_dict``.
     """
 
     def prepare_state(self, state_dict: dict, prefix: str) -> None:
@@ -106,7 +105,7 @@ class PreparesState(UntypedModule):
 
 
 class BareLoop(BaseLoop):
-    """A loop that keeps its dataloader's config and builds nothing."""
+    """A loop that does not build its dataloader."""
 
     def __init__(self, runner: Runner, dataloader: Any) -> None:
         self._runner = runner
@@ -114,19 +113,20 @@ class BareLoop(BaseLoop):
 
 
 def find_bases_with(find: Callable[[str], Optional[str]]) -> None:
-    """Let ``_base_`` in any config name files that a function finds.
+    """Let ``_base_`` in configs name files that a function finds.
 
-    An entry in mmengine's table of packages would not do: it refuses names
-    without a folder, does not find an editable install, and would build
-    everything in the scope of the package, which has no registries.
+    An entry in mmengine's table of packages does not work: it requires a
+    folder in the name and a package that is not editable, and it would use
+    the registries of the package, which has none.
 
     Args:
-        find (Callable): From a name to a path, or None for other names.
+        find (Callable): Returns the path for a name, or None for names that
+            mmengine should find.
     """
     try:
         importlib.metadata.distribution(MODULE2PACKAGE['mmseg'])
     except importlib.metadata.PackageNotFoundError:
-        # mmengine looks for the distribution; the fork's has another name.
+        # mmengine looks for a distribution; that of the fork is named so.
         MODULE2PACKAGE['mmseg'] = 'onedl-mmsegmentation'
     original = Config._get_cfg_path
 

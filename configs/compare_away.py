@@ -48,6 +48,15 @@ methods = [
         checkpoints=[*trained, f'{runs}/student/student.pth'],
         posterior=dict(type='DistilledPosterior')),
     dict(
+        name='student, norms',
+        config=abnn,
+        checkpoints=[*trained, f'{runs}/student_norms/student.pth'],
+        posterior=dict(type='DistilledPosterior'),
+        variants={
+            'base': dict(prediction='base'),
+            'its own class map': dict(prediction='posterior_mean')
+        }),
+    dict(
         name='ABNN 12, tolerance 0.02',
         config=abnn,
         checkpoints=[*trained, f'{runs}/abnn_{seeds[0]}/members.pth'],

@@ -22,7 +22,6 @@ test_evaluator = [
 ]
 reference = 'base'
 figure = dict(images=3, score='entropy')
-mean = dict(prediction='posterior_mean')
 views = dict(flips=('horizontal', ), scales=(0.75, ))
 
 methods = [
@@ -66,6 +65,15 @@ methods = [
         config=abnn,
         checkpoints=[trained[0], f'{runs}/student/student.pth'],
         posterior=dict(type='DistilledPosterior')),
+    dict(
+        name='student, norms',
+        config=abnn,
+        checkpoints=[trained[0], f'{runs}/student_norms/student.pth'],
+        posterior=dict(type='DistilledPosterior'),
+        variants={
+            'base': dict(prediction='base'),
+            'its own class map': dict(prediction='posterior_mean')
+        }),
 ] + [
     # Other members and other draws: the spread is that of both.
     dict(
@@ -81,7 +89,6 @@ methods = [
             # The members without noise are the same for any number of draws.
             **(dict(centre=dict(prediction='centre')) if count == 4 else {}),
             'base': dict(prediction='base'),
-            'posterior mean': mean,
-            'temperature': dict(mean, temperature='members')
+            'posterior mean': dict(prediction='posterior_mean')
         }) for count in (4, 12) for seed in range(3)
 ]

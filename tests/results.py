@@ -28,3 +28,10 @@ def make_writer(name, folder, scores=('entropy', ), **settings):
 def files(folder):
     return sorted(str(path.relative_to(folder))
                   for path in folder.rglob('*') if path.is_file())
+
+
+def contents(folder):
+    """All files but the journal, of which each process has one."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes()
+            for path in folder.rglob('*')
+            if path.is_file() and path.suffix != '.jsonl'}

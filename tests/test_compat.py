@@ -97,6 +97,20 @@ def test_a_runner_tests_with_the_loop_it_was_given(tmp_path):
     assert runner.test() == dict(number=3)
 
 
+def test_a_runner_forgets_the_checkpoint_it_would_resume(tmp_path):
+    path = str(tmp_path / 'none.pth')
+    runner = Runner(
+        model=MODELS.build(toy_config()), work_dir=str(tmp_path),
+        load_from=path, resume=True, experiment_name='forgets',
+        default_scope='mmseg')
+    assert compat.loaded_from(runner) == path
+    with pytest.raises(FileNotFoundError):
+        runner.load_or_resume()
+    compat.forget_checkpoints(runner)
+    runner.load_or_resume()
+    assert compat.loaded_from(runner) is None
+
+
 def test_a_graph_that_cannot_be_made_raises_our_name_for_it():
     class Model(nn.Module):
         def forward(self, x):

@@ -51,13 +51,13 @@ def test_another_process_writes_the_same_bytes(
 @pytest.mark.parametrize('batch', [2, 3])
 def test_the_batch_size_changes_no_map(sketch, base, images, batch):
     model = inferencer(sketch, base)
-    same(model(images), model(images, batch_size=batch))
+    assert_same(model(images), model(images, batch_size=batch))
 
 
 @pytest.mark.parametrize('chunk', [1, 3, 4])
 def test_the_chunk_size_changes_no_map(sketch, base, images, chunk):
-    same(inferencer(sketch, base)(images),
-         inferencer(sketch, base, draws_per_pass=chunk)(images))
+    assert_same(inferencer(sketch, base)(images),
+                inferencer(sketch, base, draws_per_pass=chunk)(images))
 
 
 def test_another_seed_gives_other_maps(sketch, base, images):
@@ -66,7 +66,7 @@ def test_another_seed_gives_other_maps(sketch, base, images):
     assert np.abs(one.maps['entropy'] - other.maps['entropy']).max() > 1e-4
 
 
-def same(one, other):
+def assert_same(one, other):
     """Up to the order in which a batched convolution adds."""
     assert len(one) == len(other) > 1
     for a, b in zip(one, other):

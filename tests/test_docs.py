@@ -156,6 +156,7 @@ def test_code_runs(scripts, world, monkeypatch):
             pytest.importorskip('onnxruntime')
         world.provide(code)
         exec(compile(code, 'example', 'exec'), names)
+    assert set(names) > {'image', '__builtins__'}, 'no block ran'
 
 
 @pytest.mark.parametrize('code', CONFIGS)
@@ -282,17 +283,17 @@ def test_commands_parse(lines, monkeypatch, capsys):
             check_make(words[1:])
         elif words[0] == 'pip':
             check_extras(line)
-        elif words[0] == 'abnn':
-            check_abnn(words[1], words[2:], line, capsys)
+        elif 'abnn' in words:
+            # Alone, or behind what starts several processes.
+            name, *arguments = words[words.index('abnn') + 1:]
+            arguments = spelt_out(arguments, said.get(name))
+            said[name] = arguments
+            check_abnn(name, arguments, line, capsys)
         elif scripts[0].endswith('.sh'):
             assert (ROOT / scripts[0]).is_file(), line
         else:
             at = words.index(scripts[0]) + 1
-            arguments = words[at:]
-            if '...' in arguments:
-                # What the page wrote for this tool before.
-                dots = arguments.index('...')
-                arguments[dots:dots + 1] = said[scripts[0]]
+            arguments = spelt_out(words[at:], said.get(scripts[0]))
             said[scripts[0]] = arguments
             monkeypatch.setattr(sys, 'argv', [scripts[0], *arguments])
             try:
@@ -301,6 +302,14 @@ def test_commands_parse(lines, monkeypatch, capsys):
                 continue
             except SystemExit:
                 pytest.fail(f'{line}\n{capsys.readouterr().err}')
+
+
+def spelt_out(arguments, before):
+    """With dots replaced by what the page wrote for this tool before."""
+    if '...' not in arguments:
+        return arguments
+    at = arguments.index('...')
+    return [*arguments[:at], *before, *arguments[at + 1:]]
 
 
 def check_abnn(name, arguments, line, capsys):

@@ -53,7 +53,7 @@ def test_missing_muad_says_where_it_goes_and_what_to_do(tmp_path):
     output = tool('train', 'configs/abnn_deeplabv3plus_muad.py', '--work-dir',
                   tmp_path, code=1)
     message = ' '.join(output.split())
-    for word in ('data/muad', 'ENSTA-U2IS/MUAD', 'make_muad_sketch.py'):
+    for word in ('data/muad', 'ENSTA-U2IS/MUAD', 'abnn make-muad-sketch'):
         assert word in message
     assert 'Traceback' not in output
 

@@ -1,7 +1,7 @@
-"""Calibrate a promise on labelled images, and store it with the members.
+"""Calibrate a guarantee on labelled images, and store it with the members.
 
-Label sets that hold the true class, or an alarm that is seldom false or
-misses little, for new images of the same kind.
+For new images of the same kind, it bounds how often label sets lack the true
+class, or how often an alarm is false or misses unknown pixels.
 """
 import argparse
 from pathlib import Path
@@ -15,6 +15,7 @@ from abnn_mmseg.uncertainty.guarantees import RISKS
 from abnn_mmseg.utils.arguments import add_config, read_config
 from abnn_mmseg.utils.configs import part_of
 from abnn_mmseg.utils.console import print_table
+from abnn_mmseg.utils.files import sweep
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,12 +59,12 @@ def run(args: argparse.Namespace) -> None:
         cfg, model, Wanted(args.risk, args.level, args.score, args.part),
         dataset_of(cfg, args.data), args.data, args.images)
     content = guarantee.to_dict()
-    if args.members and not args.out:
-        store_guarantee(args.members, content)
-        where = args.members
+    where = args.out or args.members or str(
+        Path(args.base).with_suffix('.guarantees.json'))
+    sweep(where)
+    if where == args.members:
+        store_guarantee(where, content)
     else:
-        where = args.out or str(
-            Path(args.base).with_suffix('.guarantees.json'))
         write_guarantees(where, [content])
     shown = dict(risk=guarantee.risk, level=args.level,
                  threshold=guarantee.threshold, images=guarantee.images)
@@ -76,7 +77,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def dataset_of(cfg, name: str) -> dict:
-    """The config of the calibration images."""
+    """The config of a dataset by name, for calibration."""
     if name in ('val', 'test', 'train'):
         return part_of(cfg, f'{name}_dataloader').dataset
     [test_set] = choose_test_sets(cfg, [name]).values()

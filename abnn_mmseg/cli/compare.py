@@ -9,10 +9,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``abnn compare``."""
     add_config(parser, 'config with methods and test_sets')
     parser.add_argument(
-        '--json', required=True, help='results; the figures lie beside')
+        '--json', required=True, help='results; figures go beside it')
     parser.add_argument('--work-dir', help='where finished rows are kept')
     parser.add_argument(
-        '--images', type=int, help='so many of each dataset, evenly spread')
+        '--images', type=int, help='images of each dataset, evenly spread')
     parser.add_argument(
         '--only', nargs='+', metavar='NAME', help='only these methods')
     parser.add_argument('--device', help='such as cpu or cuda:0')

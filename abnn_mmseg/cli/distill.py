@@ -3,6 +3,7 @@ import argparse
 
 from abnn_mmseg.engine.amp import DTYPES, default_dtype, train_with_amp
 from abnn_mmseg.engine.distiller import FILE, distil
+from abnn_mmseg.models.students import DESIGNS
 from abnn_mmseg.utils.arguments import add_config, add_launcher, read_config
 from abnn_mmseg.utils.console import print_table
 
@@ -21,9 +22,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '--no-train-images', action='store_true',
         help="do not learn from the config's training images")
     parser.add_argument(
+        '--design', choices=DESIGNS,
+        help='a head on the original network, or a network with norms of its '
+        'own (train_cfg.design, default: head)')
+    parser.add_argument(
         '--iters', type=int, help='steps (train_cfg.max_iters)')
     parser.add_argument(
-        '--resume', action='store_true', help='go on where it stopped')
+        '--resume', action='store_true', help='continue an interrupted run')
     parser.add_argument(
         '--overwrite', action='store_true', help='replace a finished student')
     parser.add_argument(
@@ -36,7 +41,7 @@ def run(args: argparse.Namespace) -> None:
     """Distil, and print how near the student is to its teacher."""
     cfg = read_config(args)
     if not args.work_dir:
-        # The members of the config lie in its own.
+        # The config's own folder holds the members.
         cfg.work_dir = f'{cfg.work_dir}/student'
     cfg.resume = args.resume or cfg.get('resume', False)
     cfg.load_from = args.base
@@ -44,7 +49,8 @@ def run(args: argparse.Namespace) -> None:
         cfg.model.posterior.members = args.members
     if cfg.train_cfg.get('type') != 'DistillTrainLoop':
         cfg.train_cfg = dict(type='DistillTrainLoop')
-    for name, value in (('max_iters', args.iters), ('images', args.images)):
+    for name, value in (('max_iters', args.iters), ('images', args.images),
+                        ('design', args.design)):
         if value is not None:
             cfg.train_cfg[name] = value
     if args.no_train_images:

@@ -11,7 +11,7 @@ from abnn_mmseg.fitting.swag import fit_swag
 from abnn_mmseg.members.files import KINDS
 from abnn_mmseg.utils.arguments import add_config, read_config
 from abnn_mmseg.utils.console import print_table
-from abnn_mmseg.utils.files import check_free
+from abnn_mmseg.utils.files import check_free, claimed, sweep
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         sub.add_argument(
             '--work-dir', help='for unfinished work and the result (default '
             f'work_dirs/{name}_CONFIG)')
-        sub.add_argument('--out', help='the member file (default: in there)')
+        sub.add_argument(
+            '--out', help='the member file (default: in the work folder)')
         sub.add_argument('--overwrite', action='store_true',
                          help='replace the member file if it exists')
         sub.add_argument('--scope', nargs='+', default=['all'],
@@ -34,17 +35,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         sub.add_argument('--seed', type=int, default=0)
         return sub
 
-    sub = command('laplace', 'A Gaussian by the curvature of the loss.')
+    sub = command('laplace', 'A Gaussian from the curvature of the loss.')
     sub.add_argument('--structure', choices=STRUCTURES, default='diagonal')
     sub.add_argument('--rank', type=int, default=20, help='rows to keep')
     sub.add_argument('--draws', type=int, default=4,
                      help='draws of the labels of each image')
-    sub.add_argument('--images', type=int, help='so many training images')
+    sub.add_argument('--images', type=int, help='number of training images')
     sub.add_argument('--val-images', type=int, default=12,
                      help='to choose prior precision and temperature on')
     _add_pixels(sub)
     sub.add_argument('--device', help='such as cpu or cuda:0')
-    sub = command('swag', 'A Gaussian by the trajectory of training.')
+    sub = command('swag', 'A Gaussian from the trajectory of training.')
     sub.add_argument('--iterations', type=int, default=200)
     sub.add_argument('--every', type=int, default=5,
                      help='iterations between snapshots')
@@ -56,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_hmc(sub: argparse.ArgumentParser) -> None:
     own = HMCSettings()
-    sub.add_argument('--images', type=int, help='so many training images')
+    sub.add_argument('--images', type=int, help='number of training images')
     sub.add_argument('--chains', type=int, default=4)
     sub.add_argument('--jobs', type=int, default=1,
                      help='chains at once, each in a process')
@@ -90,9 +91,12 @@ def run(args: argparse.Namespace) -> None:
     out = args.out or str(Path(folder) / f'{args.method}.pth')
     args.work_dir = folder
     cfg = read_config(args)
-    check_free(out, args.overwrite)
     scope = args.scope[0] if len(args.scope) == 1 else args.scope
-    report = METHODS[args.method](args, cfg, out, folder, scope)
+    for place in (folder, out):
+        sweep(place)
+    with claimed(Path(folder)):
+        check_free(out, args.overwrite)
+        report = METHODS[args.method](args, cfg, out, folder, scope)
     for name in ('parameters', 'pixels', 'validation'):
         rows = report.pop(name, None)
         if rows:

@@ -29,10 +29,10 @@ from abnn_mmseg.engine.evaluators import (
 )
 from abnn_mmseg.engine.hooks.audit_hook import audit, check_trainable, describe
 from abnn_mmseg.engine.loading import BAYESIAN
-from abnn_mmseg.engine.test_sets import part_of
 from abnn_mmseg.members.files import load_base
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.arguments import config_file
+from abnn_mmseg.utils.configs import part_of
 from abnn_mmseg.utils.console import say_errors
 from abnn_mmseg.utils.files import atomic_write
 
@@ -46,10 +46,10 @@ class Recipe(NamedTuple):
     Args:
         posterior (dict): Options of ``BNLPosterior``.
         finetune (str): Which norms train.
-        iterations (int): Of a member.
-        lr (float): Of SGD.
-        weight_decay (float): Of SGD.
-        note (str): Why these.
+        iterations (int): Iterations of a member.
+        lr (float): Learning rate of SGD.
+        weight_decay (float): Weight decay of SGD.
+        note (str): The reason for these settings, a comment.
     """
     posterior: dict
     finetune: str
@@ -65,7 +65,7 @@ RESNET = Recipe(
          views=dict(flips=['horizontal'], scales=[0.75])),
     'all', 48, 0.02, 1e-4,
     'Noise in the middle of the backbone; each network sees one view.')
-# For all others, little noise everywhere. It was not measured as widely.
+# For other backbones: little noise in all layers. It was measured less.
 OTHER = Recipe(
     dict(alpha=0.15, samples=SAMPLES, scope='all',
          views=dict(flips=['horizontal'])),
@@ -88,12 +88,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print or write the child config, once its model is known to work."""
+    """Print or write the child config, after a check of its model."""
     out = Path(args.out) if args.out else None
     if out is not None and out.exists():
         raise ValueError(f'{out} exists; choose another name for -o, or '
                          'remove it first.')
-    # Configs and libraries may print; standard output is the config.
+    # Configs and libraries may print, but standard output is the config.
     with redirect_stdout(sys.stderr):
         cfg = read_base(args.config)
         model = verify(
@@ -105,6 +105,9 @@ def run(args: argparse.Namespace) -> None:
         cfg, relative(args.config, folder), args.checkpoint)
     if out is None:
         print(text, end='')
+        # A redirected config may land in any folder.
+        print(f'It belongs in {Path.cwd()}; -o FILE writes it for the folder '
+              'of FILE.', file=sys.stderr)
     else:
         atomic_write(out, text)
         print(f'Written to {out}; next: abnn train {out}')
@@ -171,7 +174,7 @@ def child_config(cfg: Config, base: str, checkpoint: str) -> str:
     init_default_scope(cfg.get('default_scope', 'mmseg'))
     return ''.join([
         comment(f'ABNN for {Path(base).name}: {facts(cfg)}.'),
-        # mmseg's own tools do not know the names before they import us.
+        # In mmseg's own tools, names work only after an import of abnn_mmseg.
         statement('_base_', [
             Code(f"__import__('abnn_mmseg').config_path({base!r})")
             if '::' in base else base]),
@@ -198,7 +201,7 @@ def _imports(cfg: Config) -> Iterator[str]:
 
 
 def _places(cfg: Config) -> Iterator[str]:
-    """Reset options of the base's training that members must not have."""
+    """Reset training options of the base that members must not have."""
     if cfg.get('work_dir'):
         yield statement('work_dir', f'{cfg.work_dir.rstrip("/")}_abnn',
                         'Members are not saved beside the base.')
@@ -287,7 +290,7 @@ def _hooks(cfg: Config) -> Iterator[str]:
     known = cfg.get('default_hooks') or {}
     hooks = {}
     if (known.get('checkpoint') or {}).get('save_best'):
-        # Nothing is validated while members train.
+        # Members are not validated while they train.
         hooks['checkpoint'] = dict(save_best=None)
     if (known.get('logger') or {}).get('log_metric_by_epoch', True):
         hooks['logger'] = _over(
@@ -311,7 +314,7 @@ def _at_once(hook: dict) -> dict:
 
 
 def _evaluators(cfg: Config) -> Iterator[str]:
-    """The base's metrics, and those of ours that the data has labels for."""
+    """The base's metrics, and ours that the data has labels for."""
     for split in ('val', 'test'):
         name = f'{split}_evaluator'
         if not cfg.get(name) or not is_labelled(cfg, split):

@@ -1,4 +1,4 @@
-"""Facts about the data of a base, for ``abnn init``."""
+"""A summary of a base and its data, for ``abnn init``."""
 from typing import Optional
 
 from mmengine.config import Config
@@ -8,7 +8,7 @@ from abnn_mmseg.engine.evaluators import pipeline_of
 
 
 def facts(cfg: Config) -> str:
-    """A few words about the base, for the first comment."""
+    """A summary of the base, for the first comment."""
     number = num_classes_of(cfg)
     classes = f'{number} classes' if number else 'classes of its head'
     if main_head(cfg).get('out_channels') == 1:

@@ -1,4 +1,4 @@
-"""Changes of ``abnn init`` to weights and losses of a model."""
+"""Changes of ``abnn init`` to the weights and losses of a model."""
 from typing import Any, Optional
 
 from mmengine.config import Config
@@ -8,9 +8,9 @@ from abnn_mmseg.cli.source import Code
 from abnn_mmseg.models.architectures import MASK_HEADS
 
 LOSS = 'RandomPriorCrossEntropyLoss'
-# Of the classes that a member favours, as in the configs of the package.
+# Weight of the favoured classes, as in the configs of the package.
 WEIGHT = 1.5
-# Options of mmseg's loss that ours has, with their defaults.
+# Options of mmseg's loss that ours has, too, with their defaults.
 LOSS_OPTIONS = dict(
     use_sigmoid=False, class_weight=None, loss_weight=1.0,
     loss_name='loss_ce')
@@ -62,7 +62,7 @@ def gives_prior(cfg: Config) -> bool:
 
 
 def why_no_prior(cfg: Config) -> str:
-    """A comment for a head that keeps its own loss, empty for others."""
+    """A comment for a head that keeps its own loss; empty for others."""
     head = main_head(cfg)
     if gives_prior(cfg):
         return ''
@@ -76,8 +76,8 @@ def why_no_prior(cfg: Config) -> str:
 def _prior(head: dict, classes: Optional[int]) -> dict:
     """The change that gives a head, or a head inside it, the random prior.
 
-    Heads for something else than the classes keep their loss, e.g. STDC's
-    for boundaries.
+    Heads that do not predict the classes, such as STDC's head for boundaries,
+    keep their loss.
     """
     if _is_kind(head, *MASK_HEADS):
         return {}
@@ -102,7 +102,7 @@ def _prior(head: dict, classes: Optional[int]) -> dict:
 
 
 def _random_prior(loss: dict) -> Optional[dict]:
-    """The random prior that replaces a loss, None for losses that stay."""
+    """The random prior that replaces a loss; None if the loss is kept."""
     if bare(loss['type']) != 'CrossEntropyLoss' or loss.get('use_mask'):
         return None
     options = {
@@ -114,7 +114,7 @@ def _random_prior(loss: dict) -> Optional[dict]:
 
 
 def _without_delete(change: dict) -> dict:
-    """mmengine deletes nothing inside lists, so a change must not ask."""
+    """A change without ``_delete_``, which has no effect inside lists."""
     return {
         name: ({k: v for k, v in value.items() if k != '_delete_'}
                if isinstance(value, dict) else value)
@@ -129,7 +129,7 @@ def main_head(cfg: Config) -> dict:
 
 
 def num_classes_of(cfg: Config) -> Optional[int]:
-    """Of that head, or of the one inside it (K-Net)."""
+    """Number of classes of the main head, or of the head inside it (K-Net)."""
     head = main_head(cfg)
     inner = [part for part in head.values() if isinstance(part, dict)]
     known = [part['num_classes'] for part in (head, *inner)

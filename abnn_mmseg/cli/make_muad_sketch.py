@@ -1,4 +1,4 @@
-"""Draw a MUAD-sketch: streets in MUAD's folders, names and ids."""
+"""Draw MUAD-sketch: streets with the folders, names and ids of MUAD."""
 import argparse
 import time
 

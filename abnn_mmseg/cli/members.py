@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         sub.add_argument('base')
         sub.add_argument('file')
         sub.add_argument(
-            '--images', type=int, help='use so many, evenly spread')
+            '--images', type=int, help='images to use, evenly spread')
         sub.add_argument(
             '--cfg-options', nargs='+', action=DictAction,
             help='override settings, key=value')

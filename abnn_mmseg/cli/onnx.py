@@ -47,11 +47,16 @@ def run(args: argparse.Namespace) -> None:
     inferencer = ABNNInferencer(
         cfg, args.checkpoint, args.members, 'cpu', args.scores)
     model = inferencer.model
+    views = len(set(model.posterior.views_of(len(model.posterior))))
+    print(f'Tracing {len(model.posterior)} networks with {views} views; each '
+          'view is a pass through the network.', flush=True)
     program = export_program(model, args.size, args.draws_per_pass)
     if args.out.endswith('.pt2'):
         with atomic_path(args.out) as temporary:
             torch.export.save(program, temporary)
     else:
+        print('Translating the graph to ONNX, and comparing onnxruntime with '
+              'PyTorch; this takes longest.', flush=True)
         differences = save_onnx(program, model, args.out, dict(
             classes=inferencer.classes, palette=inferencer.palette,
             networks=len(model.posterior),

@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser, 'config with search')
     parser.add_argument('--log', required=True, help='JSON lines of trials')
     parser.add_argument(
-        '--images', type=int, help='so many of val, evenly spread')
+        '--images', type=int, help='images of val, evenly spread')
     parser.add_argument(
         '--by', choices=MEASURES, default='AUPR',
         help='what the table is sorted by (default AUPR)')

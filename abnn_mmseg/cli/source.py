@@ -4,7 +4,7 @@ import textwrap
 from typing import Any
 
 WIDTH = 79
-# Brackets and a comma may follow.
+# Width of an expression, after which brackets and a comma may follow.
 ROOM = WIDTH - 4
 
 
@@ -19,7 +19,7 @@ class Noted:
 
     Args:
         note (str): The comment.
-        value: What it is about.
+        value: The value.
     """
 
     def __init__(self, note: str, value: Any) -> None:
@@ -47,8 +47,8 @@ def expression(value: Any, column: int = 0, indent: int = 0) -> str:
 
     Args:
         value: Of builtin types, :class:`Code` or, in dicts, :class:`Noted`.
-        column (int): Where its first line starts. Defaults to 0.
-        indent (int): Of the line it starts on. Defaults to 0.
+        column (int): Column where its first line starts. Defaults to 0.
+        indent (int): Indentation of that line. Defaults to 0.
     """
     if isinstance(value, (list, tuple)):
         brackets = ('[', ']') if isinstance(value, list) else ('(', ')')
@@ -83,7 +83,7 @@ def _lines(entries: list[tuple[str, str, Any]], indent: int) -> list[str]:
             lines[-1] += f', {text}'
         else:
             lines.append(f'{comment(note, indent)}{" " * indent}{text}')
-            # What has a comment stands alone.
+            # An entry with a comment has its own line.
             is_open = is_short
     return lines
 

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--member', type=int, help='train only this one, counted from 0')
     parser.add_argument(
-        '--resume', action='store_true', help='go on where it stopped')
+        '--resume', action='store_true', help='continue an interrupted run')
     parser.add_argument(
         '--overwrite', action='store_true', help='replace finished members')
     parser.add_argument(

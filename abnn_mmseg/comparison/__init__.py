@@ -1,4 +1,4 @@
-"""Methods side by side: one table, one figure, one JSON."""
+"""Compare methods on the same images: a table, a figure, a JSON file."""
 from abnn_mmseg.comparison.compare import compare
 from abnn_mmseg.comparison.method import Method
 

@@ -11,7 +11,7 @@
 ``test_sets`` are as in :mod:`abnn_mmseg.engine.test_sets`, ``methods`` the
 arguments of :class:`Method`. All rows are compared with the ``reference``, a
 method or group, by default the first method. Each row is a file in
-``work_dir/rows``, named by what decides on it, and is never computed twice.
+``work_dir/rows``, named by a digest of its settings, and is computed once.
 """
 import dataclasses
 from collections.abc import Sequence
@@ -36,6 +36,7 @@ from abnn_mmseg.engine.tester import write_metrics
 from abnn_mmseg.utils.checkpoints import reading_once
 from abnn_mmseg.utils.choices import one_of
 from abnn_mmseg.utils.console import print_table
+from abnn_mmseg.utils.files import sweep
 
 REQUIRED = ('name', 'config', 'checkpoints')
 FIGURE = dict(images=3, score='entropy')
@@ -51,18 +52,21 @@ def compare(cfg: Config,
 
     Args:
         cfg (Config): See the top of this file.
-        json_file (str): Rewritten after each row. The figures lie beside.
+        json_file (str): Rewritten after each row. The figures are in the
+            same folder.
         images (int, optional): Number of images of each dataset, evenly
             spaced. Defaults to all.
         only (Sequence[str], optional): Names of methods to run. Rows that
-            other runs have finished are reported as well.
+            earlier runs have finished are reported, too.
         device (str, optional): Defaults to a GPU if there is one.
     """
     init_default_scope(cfg.get('default_scope', 'mmseg'))
-    # mmseg's metric logs a table of its own for each row.
+    # Hides the table that mmseg's metric logs for each row.
     MMLogger.get_instance('comparison', log_level='WARNING')
     methods = choose_methods(cfg, only)
     folder = Path(cfg.work_dir) / 'rows'
+    for place in (folder, Path(json_file)):
+        sweep(place)
     intervals = Intervals(folder, choose_reference(cfg))
     rows: list[dict] = []
     named: Optional[list[str]] = [] if cfg.get('test_sets') else None
@@ -109,7 +113,7 @@ def choose_methods(cfg: Config,
                    only: Optional[Sequence[str]]) -> dict[Method, bool]:
     """The methods of a config, and whether each is to be run.
 
-    Those that are not are reported if other runs have finished them.
+    Rows of the others are reported if earlier runs have finished them.
     """
     for entry in cfg.get('methods', []):
         _check_entry(entry)

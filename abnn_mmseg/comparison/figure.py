@@ -1,4 +1,4 @@
-"""The maps of all methods side by side, for a few images."""
+"""A figure with the maps of all methods for a few images."""
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from abnn_mmseg.uncertainty import map_name
 
 
 def choose_images(dataset, images: Sequence[int], count: int) -> list[int]:
-    """Choose ``count`` images: of each part the one with most anomalies."""
+    """Split images into ``count`` parts; choose the most anomalous of each."""
     if not count:
         return []
     parts = np.array_split(np.asarray(images), min(count, len(images)))
@@ -25,9 +25,9 @@ def choose_images(dataset, images: Sequence[int], count: int) -> list[int]:
 
 
 def anomaly_share(dataset, number: int) -> float:
-    """Share of the pixels that are anomalies; reads the label file only.
+    """Share of anomalous pixels, from the label file alone.
 
-    It is 0 for datasets without anomaly labels, and for wrapped ones.
+    It is 0 for datasets without anomaly labels and for wrapped datasets.
     """
     if not isinstance(dataset, BaseSegDataset):
         return 0.
@@ -45,11 +45,11 @@ def write_figure(path: Union[str, Path], dataset, shown: Sequence[int],
 
     Args:
         path (str): PNG to write.
-        dataset (Dataset): Where the images come from.
-        shown (Sequence[int]): Their numbers.
+        dataset (Dataset): The dataset of the images.
+        shown (Sequence[int]): Numbers of the images.
         maps (dict): For each method, ``'<number> <score>'`` and ``'<number>
-            prediction'``. The prediction shown is the first method's.
-        score (str): What the maps show.
+            prediction'``. The figure has the prediction of the first method.
+        score (str): The score of the maps.
     """
     known = {
         name: arrays for name, arrays in maps.items()

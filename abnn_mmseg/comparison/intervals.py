@@ -1,12 +1,11 @@
 """95 % intervals of differences, by paired bootstrap over images.
 
-A resample takes as many images as there are, with replacement, and the same
-ones for all methods: so images that are hard for all of them do not count. In
-each resample every measure is computed again from the sums over its images
-(:mod:`abnn_mmseg.evaluation.image_statistics`), and the interval of a
-difference holds the middle 95 % of its values. It says how much the choice of
-images matters; other members and draws vary a method as well, which is what
-the spread over seeds says.
+A resample draws as many images as the set has, with replacement, and the same
+images for all methods, so images that are hard for every method cancel out.
+Each metric is computed for each resample from sums over its images
+(:mod:`abnn_mmseg.evaluation.image_statistics`). The interval of a difference
+holds the middle 95 % of its values. It measures the effect of the choice of
+images. The effect of other members and draws is the spread over seeds.
 """
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +29,7 @@ def resamples(images: int, count: int = RESAMPLES, seed: int = 0
               ) -> np.ndarray:
     """How often each resample takes each image, ``[count + 1, images]``.
 
-    The first takes every image once: the set itself.
+    The first row is the set itself, with every image once.
     """
     rng = np.random.default_rng(seed)
     drawn = rng.multinomial(images, np.full(images, 1 / images), count)
@@ -43,7 +42,7 @@ def measure(arrays: Arrays, weights: np.ndarray) -> Samples:
     Args:
         arrays (dict): Statistics of images, see
             :class:`~abnn_mmseg.evaluation.image_statistics.ImageStatisticsMetric`.
-        weights (np.ndarray): Of :func:`resamples`.
+        weights (np.ndarray): See :func:`resamples`.
     """
     def total(name: str) -> np.ndarray:
         """Sum an array over the images of each resample."""
@@ -72,7 +71,7 @@ def _classes(intersect: np.ndarray, union: np.ndarray,
 
 
 def _mean_of_known(iou: np.ndarray) -> np.ndarray:
-    """Mean over the classes that are there, NaN if none is."""
+    """Mean over the classes that occur; NaN if none does."""
     there = ~np.isnan(iou)
     return np.where(there, iou, 0).sum(1) / there.sum(1)
 
@@ -93,13 +92,13 @@ def _detection(score: str, arrays: Arrays, counts: np.ndarray) -> Samples:
 
 def interval_of(own: np.ndarray, other: np.ndarray,
                 difference: float) -> Optional[list[float]]:
-    """The interval ``[low, high]`` of a difference, None without numbers.
+    """The interval ``[low, high]`` of a difference; None without numbers.
 
     Args:
-        own (np.ndarray): Values in all resamples, the set itself first.
-        other (np.ndarray): The same of what it is compared with.
-        difference (float): Of the metrics themselves. The values come from
-            coarser bins, so the interval moves by what they differ.
+        own (np.ndarray): Values in all resamples; the first is the set.
+        other (np.ndarray): The values of the reference.
+        difference (float): The exact difference on the set. The values come
+            from coarser bins, so the interval is moved by their error.
     """
     values = own - other
     values = values[~np.isnan(values)]
@@ -114,9 +113,9 @@ class Intervals:
     """Differences of rows to a reference, each with its interval.
 
     Args:
-        folder (Path): Where rows keep the statistics of their images.
-        reference (str): Name of the method, or of the group, that all
-            others are compared with.
+        folder (Path): Folder of the rows, with the statistics of images.
+        reference (str): Name of the method or group that all others are
+            compared with.
     """
 
     def __init__(self, folder: Path, reference: str) -> None:
@@ -125,11 +124,11 @@ class Intervals:
         self.known: dict[str, Optional[Samples]] = {}
 
     def of(self, rows: Sequence[dict]) -> list[dict]:
-        """The rows and those of groups, compared with the reference.
+        """Rows and groups, each compared with the reference.
 
-        Each gets ``reference`` and ``difference``, which holds ``value`` and,
-        where the statistics of the images are known, ``low`` and ``high``,
-        for each metric that both rows have.
+        A row gets ``reference`` and ``difference``. For each metric that both
+        rows have, the difference holds ``value`` and, if statistics of the
+        images are stored, ``low`` and ``high``.
         """
         found = with_groups(rows)
         for dataset in dict.fromkeys(row['dataset'] for row in rows):
@@ -150,7 +149,7 @@ class Intervals:
                     row, reference, self._samples(row), against)
 
     def _samples(self, row: dict) -> Optional[Samples]:
-        """Values in all resamples, for a group the means of its rows."""
+        """Values in all resamples; for a group the means over its rows."""
         parts = [self._of_key(key, row['images'])
                  for key in row.get('keys', [row.get('key')])]
         known = [part for part in parts if part is not None]
@@ -165,7 +164,7 @@ class Intervals:
         if key not in self.known:
             path = statistics_file(self.folder, key)
             self.known[key] = None
-            # One image says nothing about others.
+            # There is no interval for a single image.
             if path.is_file() and images > 1:
                 with np.load(path) as arrays:
                     self.known[key] = measure(dict(arrays),
@@ -191,5 +190,5 @@ def _differences(row: dict, reference: dict, own: Optional[Samples],
 
 
 def statistics_file(folder: Path, key: str) -> Path:
-    """Where a row keeps the statistics of its images."""
+    """The file with the statistics of a row's images."""
     return folder / f'{key}.images.npz'

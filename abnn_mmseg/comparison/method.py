@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Optional
 
-import torch
 from torch import Tensor
 
 from abnn_mmseg.engine.hooks.cost_hook import KEY as TRAINING_SECONDS
@@ -16,29 +15,35 @@ from abnn_mmseg.engine.loading import (
 )
 from abnn_mmseg.engine.tester import Tester
 from abnn_mmseg.members.files import is_member_file, read_members
-from abnn_mmseg.models.segmentor import PREDICTIONS, check_temperature
+from abnn_mmseg.models.checks import check_temperature
+from abnn_mmseg.models.segmentor import PREDICTIONS
 from abnn_mmseg.utils.arguments import config_file
-from abnn_mmseg.utils.checkpoints import map_state_dict, read_checkpoint
+from abnn_mmseg.utils.checkpoints import (
+    bytes_of,
+    map_state_dict,
+    read_checkpoint,
+)
 from abnn_mmseg.utils.choices import one_of
 from abnn_mmseg.utils.configs import find_config
 
 
 @dataclass(eq=False)
 class Method:
-    """One way to get uncertainty, as ``methods`` of a config names it.
+    """One way to get uncertainty: an entry of ``methods`` in a config.
 
     Args:
-        name: Its name in the table.
-        config: Config file of its model.
+        name: Name in the table.
+        config: Config file of the model.
         checkpoints: All files of weights: a base and member files, or the
             full checkpoints of an ensemble.
-        posterior: Instead of the one of the config, if any.
+        posterior: Replaces the posterior of the config.
         options: Overrides of the config, as ``--cfg-options``.
         variants: Rows that share their draws, by name: overrides of
             ``prediction`` and ``temperature`` of the segmentor.
-        group: Methods that differ by seed only; the table adds their mean
-            and spread.
-        training_seconds: Of the first checkpoint, if that does not hold it.
+        group: Name of methods that differ only by seed; the table adds their
+            mean and spread.
+        training_seconds: Training time of the first checkpoint, if the file
+            does not hold it.
     """
     name: str
     config: str
@@ -56,7 +61,7 @@ class Method:
             if not Path(path).is_file():
                 raise FileNotFoundError(
                     f'{path} of the method {self.name!r} does not exist; '
-                    'train it with tools/train.py first, name another file '
+                    'train it with `abnn train` first, name another file '
                     'in the config, or leave the method out with --only.')
         for name, changes in self.variants.items():
             strange = set(changes) - {'prediction', 'temperature'}
@@ -86,12 +91,12 @@ class Method:
     def tester(self, work_dir: str, device: Optional[str] = None) -> Tester:
         """The loaded segmentor in a runner that logs to ``work_dir``."""
         cfg = copy.deepcopy(self.cfg)
-        # Hooks of the config are for its own training and tests.
+        # The config's hooks belong to its own training and tests.
         cfg.update(work_dir=work_dir, log_level='WARNING', custom_hooks=[])
         return Tester(cfg, self.checkpoints, device)
 
     def settings(self, variant: str) -> dict:
-        """Everything that a row depends on: model config and weights."""
+        """Everything of the method that a row depends on."""
         changes = self.variants[variant]
         own = self.cfg.model.get('temperature')
         uses = changes.get('temperature', own) == 'members'
@@ -101,7 +106,7 @@ class Method:
             weights=[digest(path, uses) for path in self.checkpoints])
 
     def training(self) -> dict:
-        """Seconds of training, of the base and of all other checkpoints."""
+        """Training seconds of the base and of all other checkpoints."""
         first, *others = self.checkpoints
         base = training_seconds(first)
         if base is None:
@@ -113,7 +118,7 @@ class Method:
             own_seconds=sum(known, 0.) if len(known) == len(own) else None)
 
     def disk_bytes(self) -> int:
-        """Size of all weights that the method needs, without optimizers."""
+        """Size of all weights of the method, without optimizers."""
         return sum(
             Path(path).stat().st_size if is_member_file(path) else sum(
                 value.nbytes for value in map_state_dict(path).values())
@@ -123,7 +128,7 @@ class Method:
 def digest(path: str, with_temperature: bool = False) -> str:
     """A fingerprint of the weights in a file.
 
-    Optimizers and metadata do not count, except a temperature in use.
+    Optimizers and metadata are left out, except a temperature in use.
     """
     sha = hashlib.sha256()
     if is_member_file(path):
@@ -141,11 +146,11 @@ def digest(path: str, with_temperature: bool = False) -> str:
 def _add(sha, state: dict[str, Tensor]) -> None:
     for name, value in sorted(state.items()):
         sha.update(f'{name} {value.dtype} {tuple(value.shape)}'.encode())
-        sha.update(value.contiguous().view(-1).view(torch.uint8).numpy())
+        sha.update(bytes_of(value))
 
 
 def training_seconds(path: str) -> Optional[float]:
-    """Seconds of training that a file holds, if it holds them."""
+    """Training seconds stored in a file; None if it has none."""
     if is_member_file(path):
         seconds = [m['meta'].get('seconds') for m in read_members(path)]
         return None if None in seconds else float(sum(seconds))

@@ -1,4 +1,4 @@
-"""Rows of a comparison as lines of a table; mean and spread of seeds."""
+"""Tables of a comparison; mean and spread over seeds."""
 import math
 import statistics
 from collections.abc import Iterable, Sequence
@@ -10,9 +10,9 @@ PROTOCOLS = dict(pooled='', per_image=' img')
 
 
 def with_groups(rows: Sequence[dict]) -> list[dict]:
-    """The rows, and after those of a group their mean and spread.
+    """The rows, and for each group a row with mean and spread.
 
-    The spread is the standard deviation of a sample of n, i.e. over n - 1.
+    The spread is the sample standard deviation, with n - 1.
     """
     groups: dict[tuple[str, str, str], list[dict]] = {}
     for row in rows:
@@ -88,8 +88,8 @@ def difference_lines(rows: Iterable[dict],
                      scores: Sequence[str]) -> list[dict]:
     """Lines of the table of differences to the reference.
 
-    ``~`` marks a difference whose interval contains zero: images alone may
-    have made it.
+    ``~`` marks a difference whose interval contains zero: it may be due to
+    the choice of images.
     """
     table = []
     for row in rows:

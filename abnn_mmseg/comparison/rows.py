@@ -1,4 +1,4 @@
-"""Rows of a comparison, each in a file named by a key of its settings."""
+"""Rows of a comparison, each in a file named by a digest of its settings."""
 import hashlib
 import itertools
 import json
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Optional
+from zipfile import BadZipFile
 
 import numpy as np
 from mmengine import fileio
@@ -28,10 +29,11 @@ class Data:
     """A dataset, its metrics, and the images of the figure.
 
     Args:
-        name (str): Its name in rows.
+        name (str): Name in the rows.
         test_set (TestSet): The dataset and the metrics.
-        images (int, optional): Number of images, evenly spaced. None is all.
-        figure (dict): How many ``images`` to show, by which ``score``.
+        images (int, optional): Number of images, evenly spaced. Defaults to
+            all.
+        figure (dict): ``images``, how many to show, and ``score``, the maps.
     """
 
     def __init__(self, name: str, test_set: TestSet, images: Optional[int],
@@ -61,7 +63,7 @@ class Data:
     def fingerprint(self) -> str:
         """A digest of the content of all files of the images.
 
-        Dates do not count, so a copy of the data keeps its rows.
+        Dates are left out, so rows stay valid for a copy of the data.
         """
         sha = hashlib.sha256()
         backend_args = self.cfg.get('backend_args')
@@ -77,30 +79,42 @@ class Data:
 def rows_of(method: Method, data: Data, folder: Path,
             device: Optional[str] = None,
             is_wanted: bool = True) -> list[dict]:
-    """The rows of a method; missing ones are computed if wanted."""
+    """The rows of a method; missing rows are computed if wanted."""
     keys = {
         variant: key_of(method.settings(variant), data.settings())
         for variant in method.variants
     }
     missing = {variant: method.variants[variant]
                for variant, key in keys.items()
-               if not (folder / f'{key}.json').is_file()}
+               if not _is_finished(folder, key)}
     if missing and not is_wanted:
         return []
     if missing:
-        # The name has the keys of finished rows, too: a run that was killed
-        # while it wrote rows finds its state.
+        # The name depends on finished rows, too, so that a run that was
+        # killed while writing rows finds its state.
         state = folder / f'{key_of(keys, "networks")}.unfinished.pth'
         _evaluate(method, data, {v: keys[v] for v in missing}, state, device)
     rows = []
     for variant, key in keys.items():
         row = json.loads((folder / f'{key}.json').read_text())
-        # Names are not part of the key: renaming computes nothing again.
+        # Names are not part of the key, so renaming keeps the rows.
         rows.append(dict(
             method=method.name, variant=variant, group=method.group,
             dataset=data.name, **row, training=method.training(),
             disk_bytes=method.disk_bytes()))
     return rows
+
+
+def _is_finished(folder: Path, key: str) -> bool:
+    """Whether all files of a row can be read; a cut one is no row."""
+    try:
+        json.loads((folder / f'{key}.json').read_text())
+        for path in (folder / f'{key}.npz', *folder.glob(f'{key}.*.npz')):
+            with np.load(path):
+                pass
+    except (OSError, ValueError, EOFError, BadZipFile):
+        return False
+    return True
 
 
 def _evaluate(method: Method, data: Data, keys: dict[str, str], state: Path,

@@ -11,8 +11,8 @@
 
 Each entry of ``train`` and ``test`` is a grid: all combinations of its values
 are tried, as overrides of the config. Every training is tested with every
-combination of ``test``, so what a test can change (alpha, scope, draws, the
-score) costs no training. No iterations means draws around the base itself.
+combination of ``test``, so settings of the test (alpha, scope, draws, score)
+need no training of their own. With 0 iterations the draws are of the base.
 """
 import itertools
 import json
@@ -44,22 +44,22 @@ METRICS = [
     dict(type='AnomalyMetric', protocols=('pooled', ),
          scores=tuple(SCORES)),
 ]
-# Parts of a config that its members depend on.
+# Parts of a config that members depend on.
 TRAINING = ('model', 'optim_wrapper', 'param_scheduler', 'train_cfg',
             'train_dataloader', 'custom_hooks', 'randomness')
-# How much worse mIoU and ECE of a setting may be, in points.
+# The largest loss of mIoU and rise of ECE of a setting, in points.
 MIOU_LOSS, ECE_GAIN = 0.5, 1.
 
 
 class Search:
-    """All trials of a config, each logged when it is done.
+    """Runs all trials of a config and logs each.
 
     Args:
         config (str): Config file with ``search``, over an ABNN config.
-        log (str): JSON lines; those already there are not added again.
+        log (str): File of JSON lines; a finished trial is not added again.
         options (dict, optional): Overrides of the config.
         images (int, optional): Overrides ``search.images``.
-        device (str, optional): Where to test.
+        device (str, optional): Device of the tests.
     """
 
     def __init__(self, config: str, log: str, options: Optional[dict] = None,
@@ -94,7 +94,7 @@ class Search:
         schedulers = cfg.get('param_scheduler') or []
         for scheduler in (
                 [schedulers] if isinstance(schedulers, dict) else schedulers):
-            # The decay lasts for the whole training, a warm-up does not.
+            # A decay lasts for the whole training; a warm-up is shorter.
             if scheduler.get('end', 0) >= end:
                 scheduler['end'] = max(1, cfg.train_cfg.max_iters)
         return cfg
@@ -121,7 +121,7 @@ class Search:
         return list(itertools.chain(*found))
 
     def members(self, options: dict) -> list[str]:
-        """The member file of a training, trained if it is not there."""
+        """The member file of a training, which is run if it is missing."""
         cfg = self._configured(options)
         if cfg.train_cfg.max_iters == 0:
             return []
@@ -164,7 +164,7 @@ def combinations(grids: Sequence[dict[str, Sequence]]) -> Iterator[dict]:
 
 
 def read_log(path: Path) -> Iterator[dict]:
-    """The trials in a log, without lines that a killed run left broken."""
+    """The trials in a log, without broken lines of killed runs."""
     if not path.is_file():
         return
     for line in path.read_text(encoding='utf-8').splitlines():
@@ -177,8 +177,8 @@ def read_log(path: Path) -> Iterator[dict]:
 def ranking(trials: Sequence[dict], by: str = 'AUPR') -> list[dict]:
     """Lines of a table, one for each trial and score, the best first.
 
-    Trials that cost more than half a point of mIoU or a point of ECE against
-    the base, which is the first trial, come after all others.
+    The first trial is the base. Trials that lose more than half a point of
+    mIoU or a point of ECE against it come last.
 
     Args:
         trials (Sequence[dict]): As :meth:`Search.run` gives them.

@@ -26,33 +26,34 @@ class AnomalySegDataset(BaseSegDataset):
     Use it directly for your own data, or one of its subclasses. The pipeline
     reads the labels with ``LoadAnomalyAnnotations``.
 
-    Labels are found by stem, in sub-folders too; images and labels may end in
-    .png, .jpg, .jpeg or .webp, mixed. A missing folder, an image without
-    label or a label without image is an error when the dataset is built.
+    Images and labels are matched by stem, also in sub-folders. Both may end
+    in .png, .jpg, .jpeg or .webp. A missing folder, an image without label or
+    a label without image is an error when the dataset is built.
 
     Args:
         labels (LabelProtocol | dict): The raw-id protocol, or its arguments.
         split (str, optional): One of the class's ``SPLITS``; sets the
             folders (and the list file) below ``data_root``.
         data_prefix (dict, optional): Folders ``img_path``, ``seg_map_path``;
-            wins over ``split``. Without ``seg_map_path`` the images are used
-            without labels.
-        ann_file (str, optional): Text file with one stem a line; wins over
+            overrides ``split``. Without ``seg_map_path`` the images have no
+            labels.
+        ann_file (str, optional): Text file with one stem per line; overrides
             ``split``. Defaults to all images of the folder.
-        img_suffix (str): What follows the stem in image names, with or
-            without extension. Defaults to '', any extension.
+        img_suffix (str): Text after the stem in image names, with or without
+            extension. Defaults to '', any extension.
         seg_map_suffix (str): The same for label names. Defaults to ''.
-        stem_pattern (str, optional): Regular expression with one group: the
-            part of a stem that image and label share. Defaults to all of it.
-        only_labelled (bool): Leave images without label out, for sets that
-            keep labels back. Defaults to False, they are an error.
-        metainfo (dict, optional): More meta information. Classes follow from
-            the protocol.
+        stem_pattern (str, optional): Regular expression with one group, the
+            part of a stem that image and label share. Defaults to the whole
+            stem.
+        only_labelled (bool): Leave out images without label, for datasets
+            with unpublished labels. Defaults to False: they are an error.
+        metainfo (dict, optional): More meta information. The classes are
+            those of the protocol.
         **kwargs: See :class:`mmseg.datasets.BaseSegDataset`.
     """
 
     SPLITS: dict = {}
-    # Where the data comes from: ends the message for a missing folder.
+    # The source of the data, for the message about a missing folder.
     SOURCE = 'See docs/datasets.md for the layout.'
 
     def __init__(self,
@@ -86,7 +87,7 @@ class AnomalySegDataset(BaseSegDataset):
     def metainfo(self) -> dict:
         """Meta information of the dataset, with the name of the protocol.
 
-        mmengine would take the name for a file in the ``metainfo`` argument.
+        In the argument ``metainfo``, mmengine would take the name for a file.
         """
         return dict(super().metainfo, label_protocol=self.labels.name)
 
@@ -114,7 +115,7 @@ class AnomalySegDataset(BaseSegDataset):
 
     @classmethod
     def get_label_map(cls, new_classes: Optional[Sequence] = None) -> None:
-        """No ``label_map``: the protocol alone maps labels."""
+        """There is no ``label_map``: the protocol maps labels."""
 
     def load_data_list(self) -> list[dict]:
         """List all pairs; raise ValueError for files without partner."""
@@ -126,7 +127,7 @@ class AnomalySegDataset(BaseSegDataset):
                 f'{type(self).__name__}: images and labels do not match in '
                 f'{len(pairs.problems)} cases:\n  {shown}'
                 + (f'\n  and {more} more' if more > 0 else '') +
-                '\ntools/check_dataset.py CONFIG lists all of them.')
+                '\n`abnn check-dataset CONFIG` lists all of them.')
         return self.data_infos(pairs)
 
     def data_infos(self, pairs: Pairs) -> list[dict]:

@@ -29,7 +29,7 @@ class BDDAnomalyDataset(AnomalySegDataset):
     """BDD-Anomaly (Hendrycks et al., ICML 2022), 17 classes.
 
     Reads the 10K segmentation part of BDD100K through the list files that
-    ``tools/make_bdd_anomaly.py`` writes.
+    ``abnn make-bdd-anomaly`` writes.
 
     Args:
         split (str, optional): 'train', 'val' or 'test'.
@@ -37,8 +37,8 @@ class BDDAnomalyDataset(AnomalySegDataset):
             for the same classes. Defaults to ('train', 'motorcycle').
         data_prefix (dict, optional): Defaults to ``images`` and ``labels``.
         ann_file (str, optional): Defaults to the list file of the split.
-        seg_map_suffix (str): Defaults to '_train_id'; '' for releases that
-            name labels like images.
+        seg_map_suffix (str): Defaults to '_train_id'. Write '' for releases
+            whose labels are named like images.
         **kwargs: See :class:`AnomalySegDataset`.
     """
 
@@ -47,7 +47,7 @@ class BDDAnomalyDataset(AnomalySegDataset):
         'Register for BDD100K, get the 10K images and their segmentation '
         'labels, put them as images/ and labels/ into data_root, and write '
         'the lists with\n'
-        '  python tools/make_bdd_anomaly.py DATA_ROOT\n'
+        '  abnn make-bdd-anomaly DATA_ROOT\n'
         'Layout: docs/datasets.md.')
 
     def __init__(self,

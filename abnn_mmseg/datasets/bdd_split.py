@@ -46,8 +46,8 @@ def split_bdd(images: str,
         labels (str): The same for label files.
         label_suffix (str): What follows the stem in label names.
         held_out (Sequence[str]): Classes that are OOD.
-        progress (Callable, optional): Wraps the iterator over all images;
-            called with the iterator and ``total``.
+        progress (Callable, optional): Called with the iterator over all
+            images and a total; returns an iterator.
 
     Returns:
         dict[str, list[str]]: Stems below ``images``, for each split.
@@ -89,7 +89,7 @@ def _labelled(images: str, labels: str, suffix: str) -> dict[str, str]:
 def write_lists(splits: dict[str, list[str]],
                 data_root: str,
                 held_out: Sequence[str] = HELD_OUT) -> str:
-    """Write one text file a split where ``BDDAnomalyDataset`` looks."""
+    """Write one text file per split, for ``BDDAnomalyDataset``."""
     folder = osp.join(data_root, split_folder(held_out))
     for split, stems in splits.items():
         atomic_write(osp.join(folder, f'{split}.txt'),

@@ -1,4 +1,4 @@
-"""Test sets whose masks only say which pixels are anomalous."""
+"""Test sets whose masks only mark anomalous pixels."""
 from collections.abc import Sequence
 from typing import Optional
 
@@ -14,16 +14,16 @@ class BinaryAnomalyDataset(AnomalySegDataset):
     """Anomaly masks for a model that predicts its own classes.
 
     For RoadAnomaly, Fishyscapes, SegmentMeIfYouCan and your own masks. There
-    are no class labels, so ``gt_seg_map`` is 255 everywhere: anomaly metrics
-    work, in-distribution metrics have nothing to count.
+    are no class labels, so ``gt_seg_map`` is 255 everywhere, and only anomaly
+    metrics can be computed.
 
     Args:
-        anomaly_values (Sequence[int]): Mask values of anomalies. RoadAnomaly
-            has (2, ). Defaults to (1, ).
+        anomaly_values (Sequence[int]): Mask values of anomalies; (2, ) for
+            RoadAnomaly. Defaults to (1, ).
         void_values (Sequence[int]): Mask values that are never evaluated.
             Defaults to (255, ).
-        normal_values (Sequence[int]): Mask values of everything else. Any
-            value in none of the three is an error. Defaults to (0, ).
+        normal_values (Sequence[int]): Mask values of all other pixels. Any
+            other value is an error. Defaults to (0, ).
         metainfo (dict, optional): ``classes`` and ``palette`` of the model.
             Defaults to those of Cityscapes.
         **kwargs: See :class:`AnomalySegDataset`.
@@ -41,7 +41,7 @@ class BinaryAnomalyDataset(AnomalySegDataset):
                  **kwargs) -> None:
         meta = dict(metainfo or self.METAINFO)
         classes = tuple(meta.get('classes', self.METAINFO['classes']))
-        # mmseg makes up colours for classes that come without.
+        # mmseg chooses colours for classes without any.
         meta.setdefault('palette', [])
         labels = LabelProtocol(
             name='binary anomaly mask',

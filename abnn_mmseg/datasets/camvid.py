@@ -1,4 +1,4 @@
-"""CamVid with some of its classes held out of training as unknown."""
+"""CamVid, with some classes held out of training as unknown."""
 import os.path as osp
 from collections.abc import Sequence
 from typing import Union
@@ -15,7 +15,7 @@ PALETTE = [[70, 130, 180], [70, 70, 70], [153, 153, 153], [128, 64, 128],
            [244, 35, 232], [107, 142, 35], [220, 220, 0], [190, 153, 153],
            [0, 0, 142], [220, 20, 60], [119, 11, 32]]
 UNLABELLED = 11
-# Images are named after the drive they are from: 0016E5_00390.png.
+# Names of images begin with their drive: 0016E5_00390.png.
 DRIVES = ('0001TP', '0006R0', '0016E5', 'Seq05VD')
 
 
@@ -25,8 +25,8 @@ class CamVidAnomalyDataset(AnomalySegDataset):
 
     Args:
         split (str, optional): 'train', 'val' or 'test'.
-        held_out (Sequence[str]): Classes that are OOD: ignored in training,
-            to be found in testing. The others keep their order.
+        held_out (Sequence[str]): Classes that are OOD: ignored in training
+            and to be detected in tests. The others keep their order.
             Defaults to ('Pedestrian', 'Bicyclist').
         drives (str | Sequence[str], optional): Only images of these drives.
             Defaults to all.

@@ -18,12 +18,12 @@ from abnn_mmseg.datasets.transforms import LoadAnomalyAnnotations, read_image
 
 @dataclass
 class DatasetReport:
-    """What one dataset of a config holds.
+    """Content and problems of one dataset of a config.
 
     Attributes:
         loader (str): 'train', 'val' or 'test'.
         name (str): Dataset type, with its split if it has one.
-        protocol (str): What the raw ids mean.
+        protocol (str): Name of the label protocol.
         classes (tuple[str]): Names of the train ids.
         images (int): Number of image and label pairs.
         sizes (Counter): 'width x height' -> number of images.
@@ -52,11 +52,11 @@ class DatasetReport:
         return classes + self.ood + self.known + self.void
 
     def share(self, pixels: int) -> float:
-        """Part of all pixels, 0 for an empty dataset."""
+        """Share of all pixels; 0 for an empty dataset."""
         return float(pixels) / max(self.total, 1)
 
     def to_dict(self) -> dict:
-        """Plain types, for a JSON file."""
+        """The report as builtins, for a JSON file."""
         pixels = () if self.pixels is None else self.pixels
         return dict(
             loader=self.loader,
@@ -76,7 +76,7 @@ class DatasetReport:
 
 
 def leaf_datasets(cfg: dict) -> Iterator[dict]:
-    """Configs of the datasets inside Concat, Repeat and other wrappers."""
+    """Yield the datasets inside Concat, Repeat and other wrappers."""
     if 'datasets' in cfg:
         for child in cfg['datasets']:
             yield from leaf_datasets(child)
@@ -93,9 +93,10 @@ def check_config(cfg: ConfigDict,
 
     Args:
         cfg (Config): A config with ``{train,val,test}_dataloader``.
-        loaders (Sequence[str]): Which of them; absent ones are skipped.
-        progress (Callable, optional): Wraps the iterator over the images;
-            called with the iterator, ``description`` and ``total``.
+        loaders (Sequence[str]): Loaders to check; missing ones are skipped.
+            Defaults to all.
+        progress (Callable, optional): Called with the iterator over images,
+            a description and a total; returns an iterator.
     """
     reports = []
     for loader in loaders:
@@ -149,7 +150,7 @@ def _list_files(dataset: BaseDataset, report: DatasetReport) -> list[dict]:
 
 
 def _read(dataset: BaseDataset, info: dict) -> tuple:
-    """Size and label histogram of one pair; or the problem."""
+    """Size and label histogram of one pair, or the problem."""
     size = None
     try:
         image = read_image(info['img_path'], dataset.backend_args)

@@ -65,7 +65,7 @@ class MUADDataset(AnomalySegDataset):
         'MUAD is the Hugging Face dataset ENSTA-U2IS/MUAD, one zip per split; '
         'unzip the splits into data_root. Without it, draw the small '
         'MUAD-sketch with\n'
-        '  python tools/make_muad_sketch.py data/muad_sketch\n'
+        '  abnn make-muad-sketch data/muad_sketch\n'
         'and use a muad_sketch config. Layouts: docs/datasets.md.')
 
     def __init__(self,

@@ -1,4 +1,4 @@
-"""Find the images of a folder and the label file of each, by stem."""
+"""Match the images of a folder with label files, by stem."""
 import os.path as osp
 import re
 from dataclasses import dataclass, field
@@ -13,11 +13,11 @@ EXTENSIONS = ('.png', '.jpg', '.jpeg', '.webp')
 
 @dataclass
 class Pairs:
-    """Image and label files matched by stem, and what did not match.
+    """Image and label files matched by stem, and files without partner.
 
     Attributes:
         matched (list[tuple]): (image, label) paths in natural order; the
-            label is None when no label folder was asked for.
+            label is None if there is no label folder.
         problems (list[str]): One sentence for each file without partner.
     """
     matched: list[tuple[str, Optional[str]]] = field(default_factory=list)
@@ -39,16 +39,16 @@ def files_by_stem(folder: str,
 
     Args:
         folder (str): Searched with its sub-folders.
-        suffix (str): What follows the stem. With an extension
-            (``'_label.png'``) only files ending so are taken, without one
+        suffix (str): Text after the stem. With an extension
+            (``'_label.png'``) it is the end of the name; without one
             (``'_label'``, ``''``) any of ``EXTENSIONS`` may follow.
         backend_args (dict, optional): mmengine file backend.
-        pattern (str, optional): Regular expression whose group becomes the
-            stem. Defaults to all of it.
+        pattern (str, optional): Regular expression whose group is the stem.
+            Defaults to the whole name.
 
     Returns:
-        tuple: The files, and a sentence for each stem that two files share
-        or the pattern does not describe.
+        tuple: The files, and a sentence for each file whose stem is used
+        twice or does not match the pattern.
     """
     any_extension = not suffix.lower().endswith(EXTENSIONS)
     files: dict[str, str] = {}
@@ -77,7 +77,7 @@ def files_by_stem(folder: str,
 def _names(folder: str, backend_args: Optional[dict]) -> list[str]:
     """Paths below a folder, without hidden files."""
     if backend_args is None and osp.isdir(folder):
-        # mmengine would follow circular links without end.
+        # mmengine would follow circular links forever.
         return [osp.relpath(path, folder) for path in files_below(folder)
                 if not path.name.startswith('.')]
     return list(fileio.list_dir_or_file(
@@ -92,8 +92,8 @@ def match_pairs(images: dict[str, str],
     Args:
         images (dict): Stem -> image path.
         labels (dict, optional): Stem -> label path; None without labels.
-        stems (list[str], optional): Only these, in this order. Without a
-            list every file counts, and a label without image is a problem.
+        stems (list[str], optional): Use only these, in this order. Without
+            them all files are used, and a label without image is a problem.
     """
     pairs = Pairs()
     for stem in stems or sorted(images, key=natural_key):

@@ -1,9 +1,9 @@
-"""Paste things into images that no class describes."""
+"""Paste unknown things, which have no class, into images."""
 import os
 import os.path as osp
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Optional
+from typing import Optional
 
 import numpy as np
 from mmcv.transforms import BaseTransform
@@ -15,7 +15,7 @@ from abnn_mmseg.datasets.protocol import IGNORE, OOD, VOID
 from abnn_mmseg.datasets.transforms import read_image
 from abnn_mmseg.utils.choices import one_of
 
-# Where less of a thing than this shows through, the image counts as itself.
+# Pixels that are covered less than this keep their label.
 FAINT = 0.05
 
 
@@ -27,33 +27,32 @@ class PasteUnknown(BaseTransform):
     filled with noise, a pattern, a colour or a crop of another image whose
     channels are swapped. The label maps of ``LoadAnomalyAnnotations`` follow:
 
-    - ``gt_seg_map`` is 255 wherever a thing shows;
+    - ``gt_seg_map`` is 255 wherever a thing is visible;
     - ``gt_anomaly_map`` is 1 where a thing covers more than half of a pixel
-      and 255 on the rest of its edge. It is made if there is none: 0 where
-      ``gt_seg_map`` has a class, 255 where it has none.
+      and 255 on the rest of its edge. If there is no such map, one is made: 0
+      where ``gt_seg_map`` has a class, 255 elsewhere.
 
-    Put it after what loads, resizes and crops. ``PackAnomalyInputs`` packs
-    the anomaly map.
+    Put this transform after loading, resizing and cropping.
+    ``PackAnomalyInputs`` packs the anomaly map.
 
     Args:
-        count (Sequence[int]): Fewest and most things in an image.
-            Defaults to (1, 3).
-        size (Sequence[float]): Smallest and largest extent of a thing, as
-            parts of the image's shorter side. Defaults to (0.1, 0.5).
-        fills (Sequence[str]): What things are made of, any of 'noise',
-            'pattern', 'colour' and 'crop'. Defaults to all.
-        edge (float): Largest width of the soft edge, as a part of the
-            thing's extent. Defaults to 0.1.
-        images (str, optional): Folder of images that crops are from.
-            Defaults to the folder of the image itself.
-        prob (float): How many of the images get anything. Defaults to 1.
-        keep_ood (bool): Whether pixels that are OOD without any pasting stay
-            so. Defaults to False, they become void, so that only what was
-            pasted is to be found.
-        seed (int, optional): Things depend on this seed and the image's
-            index in its dataset alone, for validation. Defaults to None,
-            other things whenever the image is loaded, from numpy's
-            generator.
+        count (Sequence[int]): Smallest and largest number of things in an
+            image. Defaults to (1, 3).
+        size (Sequence[float]): Smallest and largest extent of a thing,
+            relative to the image's shorter side. Defaults to (0.1, 0.5).
+        fills (Sequence[str]): Fills of things, some of 'noise', 'pattern',
+            'colour' and 'crop'. Defaults to all.
+        edge (float): Largest width of the soft edge, relative to the thing's
+            extent. Defaults to 0.1.
+        images (str, optional): Folder of the images for crops. Defaults to
+            the folder of the image itself.
+        prob (float): Share of images with pasted things. Defaults to 1.
+        keep_ood (bool): Whether pixels that were OOD before stay OOD.
+            Defaults to False: they become void, so that only pasted things
+            are OOD.
+        seed (int, optional): With a seed, the things depend only on it and on
+            the image's index in its dataset, for validation. By default they
+            are different whenever the image is loaded.
     """
 
     def __init__(self,
@@ -113,7 +112,7 @@ class PasteUnknown(BaseTransform):
 
     def _paste(self, image: np.ndarray, cover: np.ndarray, results: dict,
                generator: np.random.Generator) -> None:
-        """Blend one thing into the image, and into what is covered."""
+        """Blend one thing into the image and into its cover."""
         height, width = image.shape[:2]
         extent = min(height, width) * np.exp(
             generator.uniform(*np.log(self.size)))
@@ -133,7 +132,7 @@ class PasteUnknown(BaseTransform):
 
     def _other(self, results: dict,
                generator: np.random.Generator) -> np.ndarray:
-        """Another image, or this one if there is no other."""
+        """A random other image, or this one if there is none."""
         path = results.get('img_path')
         folder = self.images or (osp.dirname(path) if path else None)
         files = image_files(folder) if folder else ()
@@ -162,17 +161,13 @@ class PasteUnknown(BaseTransform):
                 cover > FAINT, seg.dtype.type(IGNORE), seg)
 
     def __repr__(self) -> str:
-        shown: dict[str, Any] = dict(
-            count=self.count, size=self.size, fills=self.fills,
-            edge=self.edge, images=self.images, prob=self.prob,
-            keep_ood=self.keep_ood, seed=self.seed)
-        inner = ', '.join(f'{k}={v!r}' for k, v in shown.items())
+        inner = ', '.join(f'{k}={v!r}' for k, v in vars(self).items())
         return f'{type(self).__name__}({inner})'
 
 
 @lru_cache(maxsize=64)
 def image_files(folder: str) -> tuple[str, ...]:
-    """The images of a folder, sorted; none if there is no such folder."""
+    """The images of a folder, sorted; empty if the folder is missing."""
     if not osp.isdir(folder):
         return ()
     return tuple(

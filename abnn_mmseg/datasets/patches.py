@@ -1,4 +1,4 @@
-"""Outlines and fills of things that no class describes."""
+"""Outlines and fills of unknown things, which have no class."""
 from typing import Callable
 
 import cv2
@@ -14,8 +14,8 @@ def draw_outline(size: Size, edge: float,
 
     Args:
         size (tuple[int, int]): Height and width.
-        edge (float): Largest width of the soft edge, as a part of the size.
-        generator (np.random.Generator): Where all chance comes from.
+        edge (float): Largest width of the soft edge, relative to the size.
+        generator (np.random.Generator): Source of random numbers.
     """
     height, width = size
     mask = np.zeros(size, np.uint8)
@@ -52,14 +52,14 @@ def draw_outline(size: Size, edge: float,
 def draw_fill(kind: str, size: Size, channels: int,
               other: Callable[[], np.ndarray],
               generator: np.random.Generator) -> np.ndarray:
-    """What a thing is made of, float32 ``[H, W, channels]`` in 0..255.
+    """The fill of a thing, float32 ``[H, W, channels]`` in 0..255.
 
     Args:
         kind (str): One of ``FILLS``.
         size (tuple[int, int]): Height and width.
-        channels (int): Of the image.
-        other (Callable): Gives the image that a crop is cut from.
-        generator (np.random.Generator): Where all chance comes from.
+        channels (int): Channels of the image.
+        other (Callable): Returns the image for a crop.
+        generator (np.random.Generator): Source of random numbers.
     """
     if kind == 'crop':
         return crop_of(other(), size, generator)
@@ -113,7 +113,7 @@ def crop_of(image: np.ndarray, size: Size,
     crop: np.ndarray = image[
         top:top + rows, left:left + columns].astype(np.float32)
     channels = crop.shape[2]
-    # Moved by one or two places, so that no channel stays.
+    # All channels move, by one or two places.
     shift = generator.integers(1, channels) if channels > 1 else 0
     crop = np.roll(crop, shift, 2)
     if generator.random() < 0.5:

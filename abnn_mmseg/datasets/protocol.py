@@ -7,29 +7,28 @@ import numpy as np
 
 IGNORE = 255
 IN_DISTRIBUTION, OOD, VOID = 0, 1, 255
-# Marks raw ids that are not in a protocol; the loader refuses them.
+# Marks raw ids that are not in a protocol; loading them is an error.
 UNKNOWN = 254
 
 
 @dataclass(frozen=True)
 class LabelProtocol:
-    """A raw-id protocol, stated as data.
+    """What each raw id of a label file means.
 
-    Every raw id of the label files is exactly one of: a class the model
-    knows, out-of-distribution (OOD), or void. Any other id is an error, so
-    that no label is ever remapped silently.
+    Every raw id is a class of the model, out of distribution (OOD), or void.
+    Any other id is an error, so that no label is remapped silently.
 
     Args:
-        name (str): What tables and logs call this protocol.
+        name (str): Name of the protocol in tables and logs.
         classes (Sequence[str]): Class names in the order of the train ids.
         ids (Sequence[int | Sequence[int]]): Raw id (or ids) of each class.
-            An empty sequence means that the class never occurs as ground
-            truth, e.g. model outputs whose class is OOD here.
+            An empty sequence means that the class never occurs in the ground
+            truth, such as an output of the model that is OOD here.
         palette (Sequence): RGB colour of each class.
         ood (Sequence[int]): Raw ids of OOD pixels.
         void (Sequence[int]): Raw ids of pixels that are never evaluated.
-        in_distribution (Sequence[int]): Raw ids that are known not to be
-            OOD, but whose class is not known. Used by binary masks.
+        in_distribution (Sequence[int]): Raw ids that are in-distribution but
+            have no known class, as in binary masks.
     """
     name: str
     classes: Sequence[str]

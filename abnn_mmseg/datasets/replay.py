@@ -1,11 +1,10 @@
-"""Random augmentations that depend on the seed and the place in the stream.
+"""Random augmentations that can be repeated after an interruption.
 
-mmengine resumes the order of images, but not the state of the generators
-behind flips and crops, and each loader worker has its own. Here the sampler
-says with every index where in the stream of all processes it stands, and the
-dataset seeds Python, numpy and torch from that. So a training that was
-interrupted, or has another number of workers or processes, sees the same
-images.
+mmengine resumes the order of images, but not the state of the random
+generators of flips and crops, of which each worker has its own. Here the
+sampler adds to every index its place in the stream of all processes, and the
+dataset seeds Python, numpy and torch from that place. So a resumed training,
+or one with another number of workers or processes, sees the same images.
 """
 import random
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from torch.utils.data import Dataset, Sampler
 
 
 def replayable(loader: dict, seed: int) -> dict:
-    """The config of a training loader, its augmentations made replayable."""
+    """The config of a training loader with repeatable augmentations."""
     return dict(
         loader,
         dataset=dict(
@@ -43,12 +42,12 @@ class Place(int):
 
 @DATA_SAMPLERS.register_module()
 class ReplayableSampler(Sampler):
-    """Another sampler's indices, as :class:`Place`.
+    """Yields the indices of another sampler as :class:`Place`.
 
     Args:
         sampler (dict): Config of the other sampler.
-        dataset (Dataset): What it samples from.
-        seed (int, optional): Its seed.
+        dataset (Dataset): The dataset to sample from.
+        seed (int, optional): Seed of the sampler.
     """
 
     def __init__(self, sampler: dict, dataset, seed=None) -> None:
@@ -57,7 +56,7 @@ class ReplayableSampler(Sampler):
         self.epoch = 0
         self.first = 0
         if hasattr(self.sampler, 'skip'):
-            # mmengine calls it on resuming, if it is there.
+            # mmengine calls it when it resumes, if it exists.
             self.skip = self._skip
 
     def __iter__(self) -> Iterator[Place]:

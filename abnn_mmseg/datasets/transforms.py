@@ -1,4 +1,4 @@
-"""Load and pack labels so that out-of-distribution pixels survive."""
+"""Load and pack labels, with out-of-distribution pixels."""
 import io
 from typing import Optional
 
@@ -38,14 +38,14 @@ def read_image(path: str, backend_args: Optional[dict] = None) -> np.ndarray:
 class LoadAnomalyAnnotations(LoadAnnotations):
     """Load raw labels as a class map and an anomaly map.
 
-    In place of mmseg's ``LoadAnnotations`` on an ``AnomalySegDataset``:
+    It replaces mmseg's ``LoadAnnotations`` for an ``AnomalySegDataset``:
 
-    - ``gt_seg_map``: train ids; void *and* OOD pixels are 255, so neither
-      losses nor ``IoUMetric`` see them;
+    - ``gt_seg_map``: train ids; void *and* OOD pixels are 255, so losses and
+      ``IoUMetric`` ignore them;
     - ``gt_anomaly_map``: 0 in-distribution, 1 OOD, 255 void.
 
-    Both are in ``seg_fields``: every geometric transform of mmseg moves them
-    together. A raw id that the dataset's protocol does not know, or a label
+    Both are in ``seg_fields``, so every geometric transform of mmseg is
+    applied to them. A raw id that is not in the dataset's protocol, or a label
     of another size than its image, is a ``ValueError``.
 
     Args:
@@ -68,7 +68,7 @@ class LoadAnomalyAnnotations(LoadAnnotations):
     def _load(self, results: dict) -> None:
         path = self._label_path(results)
         raw = self._read(path)
-        # Not the size of ``img``: that may have been resized already.
+        # ``img`` may have been resized already.
         size = tuple(results.get('ori_shape', raw.shape)[:2])
         if raw.shape != size:
             raise ValueError(
@@ -112,7 +112,7 @@ class LoadAnomalyAnnotations(LoadAnnotations):
 
     @staticmethod
     def _translate(raw: np.ndarray, tables: np.ndarray, path: str) -> list:
-        # 16-bit files may hold ids beyond the tables: no cast before this.
+        # 16-bit files may hold larger ids, so they are checked before a cast.
         if raw.dtype == np.uint8 or (raw.min() >= 0 and raw.max() <= 255):
             raw = np.ascontiguousarray(raw, np.uint8)
             maps = [cv2.LUT(raw, table) for table in tables]

@@ -31,8 +31,8 @@ def export_program(model: BayesianSegmentor,
 
     Args:
         model (BayesianSegmentor): In eval mode, on the CPU.
-        size (Tuple[int, int]): Height and width of the image to trace with;
-            those of the program's images are free.
+        size (tuple[int, int]): Height and width of the image to trace with.
+            The program takes images of any size.
         draws_per_pass (int, optional): See :class:`DeployedSegmentor`.
     """
     if changes := changes_of(model):
@@ -53,7 +53,7 @@ def export_program(model: BayesianSegmentor,
             f'({str(error).splitlines()[0]}).') from error
     for node in program.graph.nodes:
         tags = getattr(node.target, 'tags', ())
-        # A dropout in eval mode is in the graph too, and does nothing.
+        # A dropout in eval mode is in the graph, too, but does nothing.
         if torch.Tag.nondeterministic_seeded in tags and (
                 False not in node.args):
             raise ValueError(
@@ -72,7 +72,7 @@ def export_program(model: BayesianSegmentor,
 
 
 def check_packages() -> None:
-    """Raise ImportError unless what writes and runs ONNX is installed."""
+    """Raise ImportError unless the packages for ONNX are installed."""
     try:
         import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401
@@ -86,13 +86,13 @@ def save_onnx(program: ExportedProgram,
               model: BayesianSegmentor,
               path: Union[str, Path],
               metadata: Optional[dict] = None) -> dict[str, float]:
-    """Write an exported program as one ONNX file and compare its outputs.
+    """Write an exported program as one ONNX file; compare its outputs.
 
     Args:
-        program (ExportedProgram): Of :func:`export_program`.
-        model (BayesianSegmentor): That it is of.
+        program (ExportedProgram): See :func:`export_program`.
+        model (BayesianSegmentor): The model of the program.
         path (str): The file to write.
-        metadata (dict, optional): Kept in the file, as JSON.
+        metadata (dict, optional): Values to store in the file, as JSON.
 
     Returns:
         dict: See :func:`output_differences`.
@@ -132,8 +132,8 @@ def output_differences(model: BayesianSegmentor, path: Union[str, Path],
                        image: torch.Tensor) -> dict[str, float]:
     """Largest difference of a file's outputs to PyTorch's, by name.
 
-    Relative to the largest value, where that is above 1. Of label sets and
-    alarms it is the share that differs.
+    It is relative to the largest value, if that is above 1. For label sets
+    and alarms it is the share of different entries.
     """
     import onnxruntime
     session = onnxruntime.InferenceSession(

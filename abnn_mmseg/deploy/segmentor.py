@@ -1,4 +1,4 @@
-"""One module from image to probability and maps, for graphs."""
+"""A module from image to probability and maps that can be exported."""
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Callable, Optional
@@ -21,9 +21,8 @@ Logits = Callable[[Tensor], Iterator[Tensor]]
 class DeployedSegmentor(nn.Module):
     """A Bayesian segmentor that ``torch.export`` can take.
 
-    It has the normalization of the image in it, all networks of the
-    posterior as constants, and the mean over them. It does not resize, pad
-    or slide.
+    It normalizes the image, holds all networks of the posterior as constants
+    and takes the mean over them. It does not resize, pad or slide.
 
     Args:
         model (BayesianSegmentor): In eval mode.
@@ -59,10 +58,13 @@ class DeployedSegmentor(nn.Module):
         self.guarantees = kept_guarantees(model)
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
-        """From uint8 ``[1, H, W, 3]``, BGR as OpenCV reads it, to the mean
-        probability ``[1, C, H, W]`` and the maps ``[1, H, W]``; then label
-        sets ``[1, C, H, W]`` and alarms ``[1, 1, H, W]``, bool, of the
-        guarantees that hold."""
+        """Predict an image, uint8 ``[1, H, W, 3]``, BGR as OpenCV reads it.
+
+        Returns:
+            tuple[Tensor]: The mean probability ``[1, C, H, W]`` and the maps
+            ``[1, H, W]``; then label sets ``[1, C, H, W]`` and alarms
+            ``[1, 1, H, W]``, bool, of the guarantees that hold.
+        """
         inputs = self.prepare(image)
         if self.model.posterior.is_student:
             return self._of_student(inputs)
@@ -137,13 +139,13 @@ class DeployedSegmentor(nn.Module):
 
 
 def output_names(model: BayesianSegmentor) -> list[str]:
-    """Of what :class:`DeployedSegmentor` gives."""
+    """Names of the outputs of :class:`DeployedSegmentor`."""
     return ['probability', *model.scores,
             *(g.risk.replace('-', '_') for g in kept_guarantees(model))]
 
 
 def changes_of(model: BayesianSegmentor) -> list[str]:
-    """In what a graph of a segmentor differs from it, for people."""
+    """How the graph of a segmentor differs from it, as text."""
     posterior, changes = model.posterior, []
     if (model.test_cfg or {}).get('mode') == 'slide':
         changes.append('sees whole images, not the windows of test_cfg')
@@ -155,8 +157,20 @@ def changes_of(model: BayesianSegmentor) -> list[str]:
 
 
 def kept_guarantees(model: BayesianSegmentor) -> list[Guarantee]:
-    """The guarantees that hold for a graph of the segmentor, too."""
+    """The guarantees that also hold for the graph of a segmentor."""
     return [] if changes_of(model) else current(model)
+
+
+def channels_of(model: nn.Module) -> int:
+    """Number of channels of the images of a segmentor."""
+    mean = getattr(model.data_preprocessor, 'mean', None)
+    # One mean may stand for all channels.
+    if mean is not None and len(mean) > 1:
+        return len(mean)
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            return module.in_channels
+    return 3
 
 
 def _check(model: BayesianSegmentor) -> None:
@@ -171,6 +185,12 @@ def _check(model: BayesianSegmentor) -> None:
     if posterior.noise == 'element':
         raise ValueError("noise='element' draws random numbers for every "
                          "pixel; a graph needs noise='channel'.")
+    channels = channels_of(model)
+    if channels != 3:
+        raise ValueError(
+            f'the model takes images of {channels} channels; a graph takes '
+            'uint8 images of three, so run the model itself, with '
+            'ABNNInferencer.')
     padding = getattr(model.data_preprocessor, 'test_cfg', None)
     if padding:
         raise ValueError(

@@ -26,7 +26,7 @@ class CPUAmpOptimWrapper(OptimWrapper):
 
 
 def default_dtype() -> str:
-    """The type that ``--amp`` without a value selects on this machine."""
+    """The type of ``--amp`` without a value on this machine."""
     return 'bfloat16' if get_device() == 'cpu' else 'float16'
 
 
@@ -38,8 +38,8 @@ def train_with_amp(cfg: Config, dtype: str) -> None:
 def test_with_amp(cfg: Config, dtype: str) -> None:
     """Let a config test in mixed precision.
 
-    Statistics, scores and metrics stay float32. mmengine's loop cannot choose
-    the type, so it becomes torch's default in this process.
+    Statistics, scores and metrics stay float32. mmengine's loop has no option
+    for the type, so the default of torch is changed in this process.
     """
     _check(dtype)
     torch.set_autocast_dtype(get_device(), getattr(torch, dtype))

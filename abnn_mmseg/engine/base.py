@@ -1,4 +1,4 @@
-"""Train a base network: mmseg's own training, resumed where it stopped."""
+"""The base network: train it as mmseg does, or check that it exists."""
 from pathlib import Path
 
 from mmengine.config import Config
@@ -10,9 +10,9 @@ from abnn_mmseg.utils.checkpoints import read_checkpoint
 def train_base(cfg: Config) -> None:
     """Train the network of a config as mmseg does.
 
-    With ``cfg.resume`` it goes on from the last checkpoint in the work
-    folder; without one it starts from ``load_from``, which mmengine would
-    resume.
+    With ``cfg.resume`` the last checkpoint in the work folder is resumed. If
+    there is none, training starts from the weights of ``load_from``; mmengine
+    would resume that file.
     """
     last = last_readable(Path(cfg.work_dir)) if cfg.get('resume') else None
     if last is not None:
@@ -25,3 +25,18 @@ def train_base(cfg: Config) -> None:
     start = f'goes on from {last}' if last else 'starts at iteration 0'
     runner.logger.info(f'Training {start}; log: {log_file(runner.logger)}')
     runner.train()
+
+
+def check_base(cfg: Config) -> None:
+    """Raise unless the config names a base that exists."""
+    path = cfg.get('load_from')
+    if not path:
+        raise ValueError(
+            'load_from is not set; ABNN starts from a trained network, so '
+            'write its checkpoint in the config or pass --cfg-options '
+            'load_from=CHECKPOINT.')
+    if not Path(path).is_file():
+        raise FileNotFoundError(
+            f'the base checkpoint load_from={path!r} does not exist; train '
+            'it with `abnn train` and its own config first, or point '
+            'load_from at yours.')

@@ -7,7 +7,7 @@ from mmengine.config import Config, ConfigDict
 from abnn_mmseg.utils.configs import part_of
 
 PASTE = 'PasteUnknown'
-# What reads labels that unlabelled images do not have.
+# Transforms that read labels.
 LABEL_LOADERS = ('LoadAnnotations', 'LoadAnomalyAnnotations')
 CROPS = ('RandomCrop', 'Resize', 'RandomResize')
 
@@ -16,9 +16,9 @@ def distillation_loader(cfg: Config, images: Optional[str] = None,
                         train_images: bool = True) -> ConfigDict:
     """The config's training loader, with unknown things pasted in.
 
-    Networks agree about nearly all of a training image, so a student would
-    see no disagreement to learn. A pipeline that has ``PasteUnknown`` already
-    stays as it is.
+    Networks agree on nearly all pixels of a training image, so without
+    unknown things a student would see little disagreement. A pipeline that
+    has ``PasteUnknown`` already is not changed.
 
     Args:
         cfg (Config): With a ``train_dataloader``.
@@ -43,17 +43,17 @@ def distillation_loader(cfg: Config, images: Optional[str] = None,
 
 
 def unlabelled(cfg: Config, folder: str) -> ConfigDict:
-    """A dataset of all images below a folder, seen as in training."""
+    """A dataset of all images below a folder, with training transforms."""
     pipeline = [copy.deepcopy(step)
                 for step in _pipeline(cfg.train_dataloader.dataset)
                 if step['type'] not in LABEL_LOADERS]
     for step in pipeline:
         if step['type'] == 'RandomCrop':
-            # It would look at the labels.
+            # A lower ratio would need labels.
             step['cat_max_ratio'] = 1.
     size = (cfg.model.get('data_preprocessor') or {}).get('size')
     if size and not any(step['type'] in CROPS for step in pipeline):
-        # Whole images are of the size of the training images.
+        # Whole images are resized to the size of training images.
         pipeline.insert(1, dict(
             type='Resize', scale=tuple(size)[::-1], keep_ratio=True))
     return ConfigDict(

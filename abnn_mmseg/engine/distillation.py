@@ -1,6 +1,8 @@
 """The model that trains while a posterior is distilled into a student."""
+import copy
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Optional, Union
 
 import torch
@@ -9,41 +11,48 @@ from mmengine.model import BaseModel
 from torch import Tensor
 
 from abnn_mmseg.models.posteriors import Posterior
-from abnn_mmseg.models.posteriors.chosen import ChosenNetworks
-from abnn_mmseg.models.segmentor import BayesianSegmentor
-from abnn_mmseg.models.students import StudentHead, as_classes, watch
+from abnn_mmseg.models.segmentor import BayesianSegmentor, whole_metas
+from abnn_mmseg.models.students import Student
 from abnn_mmseg.uncertainty import SCORES, StreamingStatistics
+from abnn_mmseg.uncertainty.statistics import as_classes
 
-# A logit is about so many times as large as the nats of the other losses.
+# The loss of the logits is divided by the square of this, to be of the same
+# size as the other losses.
 LOGIT_SCALE = 10.
+# The weight of the base's class map in the loss of a student with norms.
+BASE_WEIGHT = 0.3
 
 
 class Distillation(BaseModel):
-    """A student that learns what random networks of a teacher say.
+    """A student that learns from random networks of a teacher.
 
-    Each image is shown to a few random networks with fresh noise.
-    Their mean is an unbiased estimate of the posterior's, and every loss below
-    has its minimum at the mean of its target, so the student learns the
-    posterior's mean although no step computes it:
+    In each step, a few random networks with fresh noise predict each image.
+    The mean over them is an unbiased estimate of the posterior's mean. Every
+    loss below is smallest at the expectation of its target, so the student
+    learns the posterior's mean although no step computes it:
 
         probability       cross entropy to the mean probability
         expected_entropy  m - y log m,  y the mean entropy, m the student's
-        second_moment     the same of its complement, 1 - second moment
+        second_moment     the same for 1 - second moment
         logits            ((y - m) / 10)^2, mean over the classes
 
-    all means over pixels. No labels are used. The segmentor is no part of
-    this module: it does not train, and no checkpoint holds it.
+    A student of the design 'norms' has no loss of its logits, which are those
+    of its probability. Instead, the cross entropy of its probability to the
+    class map of the base keeps the accuracy of its own class map.
+
+    All are means over pixels. No labels are used. The segmentor is not a
+    child of this module: it does not train, and checkpoints do not hold it.
 
     Args:
-        segmentor (BayesianSegmentor): The base, loaded.
-        teacher (Posterior): Attached to it, and loaded.
-        student (StudentHead): What trains.
-        networks (int): How many of the teacher's see an image.
+        segmentor (BayesianSegmentor): The base, with its weights.
+        teacher (Posterior): Attached to the segmentor, with its members.
+        student (Student): The student to train.
+        networks (int): Networks of the teacher for each image and step.
             Defaults to 1.
     """
 
     def __init__(self, segmentor: BayesianSegmentor, teacher: Posterior,
-                 student: StudentHead, networks: int = 1) -> None:
+                 student: Student, networks: int = 1) -> None:
         super().__init__(segmentor.data_preprocessor)
         self.student = student
         self.networks = networks
@@ -54,7 +63,7 @@ class Distillation(BaseModel):
                 inputs: Tensor,
                 data_samples: Optional[list] = None,
                 mode: str = 'loss') -> Union[dict, list]:
-        """Losses of a batch; nothing else is asked of this model."""
+        """Losses of a batch; there is no other mode."""
         if mode != 'loss':
             raise NotImplementedError(
                 f'a distillation has no mode={mode!r}; predict with the '
@@ -63,46 +72,61 @@ class Distillation(BaseModel):
         segmentor.to(inputs.device)
         metas = whole_metas(inputs)
         with torch.no_grad():
-            # Networks of its own for each image: more of them in a batch.
+            # Each image has networks of its own, so a batch has more of them.
             answer = [
-                ask(segmentor, self._choice(teacher), image[None])[0]
+                self._ask_some(segmentor, teacher, image[None])
                 for image in inputs
             ]
-            features, logits = watch(
-                segmentor, lambda x: segmentor._logits(metas, x), inputs)
+        has_norms = self.student.network is not None
+        # Gradients reach the student's own norms through the pass.
+        with torch.set_grad_enabled(has_norms):
+            features, logits = self.student.watch(
+                segmentor, partial(segmentor._logits, metas), inputs)
             logits = as_classes(segmentor._to_logits(logits).float())
         outputs = self.student([f.detach() for f in features], logits)
         losses: dict[str, list[Tensor]] = {}
         for one, statistics in zip(outputs, answer):
-            found = distillation_losses(self.student.means(one), statistics)
+            means = self.student.means(one)
+            if has_norms:
+                del means['logits']
+            found = distillation_losses(means, statistics)
             for name, loss in found.items():
                 losses.setdefault(f'loss_{name}', []).append(loss)
-        return {name: torch.stack(values) for name, values in losses.items()}
+        totals = {name: torch.stack(all_) for name, all_ in losses.items()}
+        if has_norms:
+            totals['loss_base'] = BASE_WEIGHT * F.cross_entropy(
+                logits, _class_map(segmentor, inputs, metas))
+        return totals
 
-    def _choice(self, teacher: Posterior) -> ChosenNetworks:
-        """Random networks of a teacher whose noise is drawn anew."""
-        order = torch.randperm(len(teacher))[:self.networks].tolist()
+    def _ask_some(self, segmentor: BayesianSegmentor, teacher: Posterior,
+                  image: Tensor) -> StreamingStatistics:
+        """The answer of random networks, with new noise, for an image."""
+        numbers = torch.randperm(len(teacher))[:self.networks].tolist()
         seed = int(torch.randint(2**31, ()))
-        return ChosenNetworks(
-            teacher, order, None if teacher.seed is None else seed)
+        if teacher.seed is not None:
+            teacher = copy.copy(teacher)
+            teacher.seed = seed
+        return ask(segmentor, teacher, image, numbers=numbers)[0]
+
+
+@torch.no_grad()
+def _class_map(segmentor: BayesianSegmentor, inputs: Tensor,
+               metas: list[dict]) -> Tensor:
+    """The classes that the original network predicts."""
+    logits = segmentor._to_logits(segmentor._logits(metas, inputs))
+    return as_classes(logits).argmax(1)
 
 
 def ask(segmentor: BayesianSegmentor, posterior: Posterior, inputs: Tensor,
-        scores: Sequence[str] = tuple(SCORES)) -> list[StreamingStatistics]:
+        scores: Sequence[str] = tuple(SCORES),
+        numbers: Optional[Sequence[int]] = None) -> list[StreamingStatistics]:
     """A posterior's statistics of preprocessed images, for some scores."""
     before, segmentor.scores = segmentor.scores, tuple(scores)
     try:
         return segmentor.answer(
-            inputs, whole_metas(inputs), posterior, ()).draws
+            inputs, whole_metas(inputs), posterior, (), numbers).draws
     finally:
         segmentor.scores = before
-
-
-def whole_metas(inputs: Tensor) -> list[dict]:
-    """Of images that nobody resized: answers have the size of the inputs."""
-    size = tuple(inputs.shape[2:])
-    return [dict(ori_shape=size, img_shape=size, pad_shape=size)
-            for _ in inputs]
 
 
 def distillation_losses(means: dict[str, Tensor],
@@ -128,7 +152,7 @@ def divergence(one: StreamingStatistics,
                other: StreamingStatistics) -> float:
     """KL divergence of the second mean probability from the first, in nats.
 
-    The mean over the pixels.
+    It is the mean over all pixels.
     """
     p, q = one.probability, other.probability
     tiny = torch.finfo(torch.float32).tiny
@@ -137,7 +161,7 @@ def divergence(one: StreamingStatistics,
 
 
 def share_kept(base: float, student: float, teacher: float) -> float:
-    """How much of the teacher's way from the base a student goes."""
+    """The student's share of the teacher's gain over the base."""
     gain = teacher - base
     return math.nan if gain == 0 else (student - base) / gain
 

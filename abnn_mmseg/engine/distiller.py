@@ -5,8 +5,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Optional
 
-import mmengine
-import mmseg
 import torch
 from mmengine.config import Config
 from mmengine.dataset import pseudo_collate
@@ -16,21 +14,24 @@ from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
 from mmseg.registry import DATASETS, MODELS
 
-import abnn_mmseg
-from abnn_mmseg.datasets.replay import replayable
 from abnn_mmseg.engine.amp import amp_on_cpu
+from abnn_mmseg.engine.base import check_base
 from abnn_mmseg.engine.distill_data import distillation_loader
 from abnn_mmseg.engine.distillation import Distillation
 from abnn_mmseg.engine.hooks import CostHook, ProgressHook
 from abnn_mmseg.engine.launch import join_on_cpu
-from abnn_mmseg.engine.runners import build_runner, close_log, last_readable
+from abnn_mmseg.engine.runners import (
+    WITHOUT_TESTS,
+    last_readable,
+    train_and_close,
+    training_runner,
+)
 from abnn_mmseg.engine.settings import (
     check_settings,
-    keep_settings,
     training_settings,
+    versions,
 )
 from abnn_mmseg.engine.student_validation import validate
-from abnn_mmseg.engine.trainer import check_base
 from abnn_mmseg.members.files import (
     fingerprint,
     load_base,
@@ -42,18 +43,26 @@ from abnn_mmseg.members.students import KEY, norm_fingerprint, student_state
 from abnn_mmseg.models.posteriors import Posterior
 from abnn_mmseg.models.posteriors.options import check_options
 from abnn_mmseg.models.segmentor import BayesianSegmentor
-from abnn_mmseg.models.students import NAMES, StudentHead, new_student
+from abnn_mmseg.models.students import (
+    DESIGNS,
+    NAMES,
+    Student,
+    new_student,
+)
 from abnn_mmseg.utils.checkpoints import safe_globals
+from abnn_mmseg.utils.choices import one_of
 from abnn_mmseg.utils.files import atomic_write, claimed, sweep
 
 FILE = 'student.pth'
+# Rate of a student's norms, in rates of its head.
+NORMS_RATE = 0.5
 
 
 def distil(cfg: Config, overwrite: bool = False) -> list[dict]:
     """Distil the posterior of a config whose loop is ``DistillTrainLoop``.
 
     Args:
-        cfg (Config): Of the teacher: its ``load_from`` is the base, its
+        cfg (Config): The teacher's. Its ``load_from`` is the base, its
             posterior names the members.
         overwrite (bool): Replace a finished student. Defaults to False.
 
@@ -72,21 +81,28 @@ class Distiller:
     """Trains a student beside its frozen base and teacher.
 
     Args:
-        cfg (Config): Of the teacher. With ``cfg.resume`` an unfinished
-            student goes on, as if it had not stopped.
+        cfg (Config): The teacher's. With ``cfg.resume`` an interrupted
+            training is resumed; the student is the same as without the
+            interruption.
         model (BayesianSegmentor, optional): The config's model, if it is
             built already.
-        max_iters (int): Steps. Defaults to 400.
-        networks (int): Of the teacher, for each image. Defaults to 1.
-        lr (float): Of AdamW, decaying to zero. Defaults to 2e-3.
+        max_iters (int): Iterations. Defaults to 400.
+        design (str): ``'head'``, a head on the original network, or
+            ``'norms'``, a network with norms of its own, see
+            :mod:`abnn_mmseg.models.students`. Defaults to ``'head'``.
+        networks (int): Networks of the teacher for each image and iteration.
+            Defaults to 1.
+        lr (float): Learning rate of AdamW, which decays to zero. Defaults to
+            2e-3.
         width (int): Channels of the student's head. Defaults to 64.
-        statistics (Sequence[str]): What it learns. Defaults to all.
+        statistics (Sequence[str]): The means that it learns. Defaults to
+            all.
         images (str, optional): Folder of unlabelled images to learn from.
         train_images (bool): Learn from ``train_dataloader``. Defaults to
             True.
         validate (int): Validation images on which the student is compared
             with base and teacher. Defaults to 20.
-        interval (int): Steps between checkpoints. Defaults to 50.
+        interval (int): Iterations between checkpoints. Defaults to 50.
         overwrite (bool): Replace a finished student. Defaults to False.
     """
 
@@ -94,6 +110,7 @@ class Distiller:
                  cfg: Config,
                  model: Optional[BayesianSegmentor] = None,
                  max_iters: int = 400,
+                 design: str = 'head',
                  networks: int = 1,
                  lr: float = 2e-3,
                  width: int = 64,
@@ -105,6 +122,7 @@ class Distiller:
                  overwrite: bool = False) -> None:
         self.cfg = cfg
         self.max_iters = max_iters
+        self.design = one_of('design', design, DESIGNS)
         self.networks = networks
         self.lr = lr
         self.width = width
@@ -134,7 +152,7 @@ class Distiller:
         self.model.to(get_device()).eval()
 
     def _settings(self) -> dict[str, Any]:
-        """All that decides on the student but weights, as JSON has it."""
+        """All settings that the student depends on, as builtins."""
         known = training_settings(self.cfg)
         posterior = dict(self.cfg.model.posterior)
         if isinstance(posterior.get('members'), str):
@@ -145,7 +163,7 @@ class Distiller:
         return json.loads(json.dumps(known, default=str))
 
     def run(self) -> list[dict]:
-        """Distil unless that is done; return the closing table."""
+        """Distil unless the student is finished; return the table."""
         with claimed(self.folder) if is_main_process() else nullcontext():
             if not (self.cfg.get('resume') and self._is_finished()):
                 self._train()
@@ -167,42 +185,36 @@ class Distiller:
 
     def _train(self) -> None:
         torch.manual_seed(self.seed)
-        head = self._new_head()
+        student = self._new_student()
         runner = self._runner(Distillation(
-            self.model, self.teacher, head, self.networks))
+            self.model, self.teacher, student, self.networks))
         cost = CostHook()
-        runner.register_hook(cost)
-        runner.register_hook(ProgressHook('Student'))
-        try:
-            runner.train()
-        finally:
-            close_log(runner)
-        barrier()
-        self._save(head.eval(), cost.seconds)
+        train_and_close(runner, cost, ProgressHook('Student'))
+        self._save(student.eval(), cost.seconds)
 
-    def _new_head(self) -> StudentHead:
-        """A student for the features that one of the images gives."""
+    def _new_student(self) -> Student:
+        """An untrained student for the features of the model."""
         data = self.model.data_preprocessor(
             pseudo_collate([self.dataset[0]]), True)
-        # Not from what the image's chance has left.
+        # The augmentations of the image have used random numbers.
         torch.manual_seed(self.seed)
         return new_student(
-            self.model, data['inputs'], statistics=self.statistics,
-            width=self.width, networks=len(self.teacher))
+            self.model, data['inputs'], self.design,
+            statistics=self.statistics, width=self.width,
+            networks=len(self.teacher))
 
     def _runner(self, distillation: Distillation) -> Runner:
         folder = self.folder / 'distillation'
-        last = last_readable(folder) if self.cfg.get('resume') else None
-        if is_main_process() and last is None:
+        resume = bool(self.cfg.get('resume'))
+        if is_main_process() and not (resume and last_readable(folder)):
             for path in (folder / 'last_checkpoint', *folder.glob('*.pth')):
                 path.unlink(missing_ok=True)
-        keep_settings(folder, self.settings, last is not None)
-        return build_runner(
-            distillation, self.cfg, folder, load_from=last,
-            resume=last is not None, **self._runner_settings())
+        return training_runner(
+            distillation, self.cfg, folder, self.loader, self.seed,
+            self.settings, resume, **self._runner_settings())
 
     def _runner_settings(self) -> dict[str, Any]:
-        """What the student's runner has of its own."""
+        """Entries of the config that the student's runner replaces."""
         wrapper = {k: v for k, v in self.cfg.get('optim_wrapper', {}).items()
                    if k in ('type', 'dtype', 'loss_scale')}
         hooks = dict(self.cfg.get('default_hooks') or {})
@@ -211,14 +223,14 @@ class Distiller:
             max_keep_ckpts=1)
         hooks.pop('visualization', None)
         return dict(
-            randomness=dict(self.cfg.get('randomness') or {},
-                            seed=self.seed),
-            train_dataloader=replayable(self.loader, self.seed),
             train_cfg=dict(type='IterBasedTrainLoop',
                            max_iters=self.max_iters),
             optim_wrapper=dict(
                 wrapper, optimizer=dict(
                     type='AdamW', lr=self.lr, weight_decay=1e-4),
+                # Norms change a network more than a new head does.
+                paramwise_cfg=dict(custom_keys={
+                    'student.network': dict(lr_mult=NORMS_RATE)}),
                 clip_grad=dict(max_norm=1.)),
             param_scheduler=[dict(
                 type='PolyLR', power=0.9, by_epoch=False,
@@ -227,26 +239,21 @@ class Distiller:
             custom_hooks=[
                 dict(type='StabilityHook'),
                 dict(type='MemberHook', full_checkpoints=True)],
-            **dict.fromkeys((
-                'val_dataloader', 'val_cfg', 'val_evaluator',
-                'test_dataloader', 'test_cfg', 'test_evaluator')))
+            **WITHOUT_TESTS)
 
-    def _save(self, head: StudentHead, seconds: float) -> None:
+    def _save(self, student: Student, seconds: float) -> None:
         rows = []
         if self.validate and self.cfg.get('val_dataloader') is not None:
-            rows = validate(self.cfg, self.model, self.teacher, head,
+            rows = validate(self.cfg, self.model, self.teacher, student,
                             self.validate)
         meta = dict(
             kind=KEY, seed=self.seed, iterations=self.max_iters,
             seconds=seconds, training=self.settings,
-            versions=dict(
-                abnn_mmseg=abnn_mmseg.__version__,
-                torch=str(torch.__version__),
-                mmengine=mmengine.__version__,
-                mmseg=mmseg.__version__))
+            versions=versions())
         meta[KEY] = dict(
             base_norms=norm_fingerprint(self.model),
-            statistics=list(head.statistics),
+            design=student.design,
+            statistics=list(student.statistics),
             teacher=dict(
                 type=type(self.teacher).__name__,
                 networks=len(self.teacher),
@@ -254,13 +261,13 @@ class Distiller:
                 noise=self.teacher.noise_settings),
             validation=rows)
         if is_main_process():
-            save_members(self.path, [dict(state=student_state(head),
+            save_members(self.path, [dict(state=student_state(student),
                                           meta=meta)],
                          fingerprint(self.model))
 
 
 def check_teacher(posterior: Posterior, networks: int) -> Posterior:
-    """Refuse a posterior that nothing can be learnt from."""
+    """Raise ValueError for a posterior that cannot teach."""
     if posterior.is_student:
         raise ValueError('the posterior of the config is a student already; '
                          'distil the posterior that it learnt from.')

@@ -1,4 +1,4 @@
-"""Which metrics a config's data allows, beside those that it names."""
+"""Metrics of a config, and those that its data has labels for."""
 from mmengine.config import Config, ConfigDict
 from mmseg.registry import DATASETS
 
@@ -6,17 +6,18 @@ from abnn_mmseg.datasets import AnomalySegDataset
 from abnn_mmseg.uncertainty import DEFAULT_SCORES
 
 IOU = dict(type='IoUMetric', iou_metrics=['mIoU'])
-CALIBRATION = dict(type='CalibrationMetric')
-SELECTIVE = dict(type='SelectiveMetric', scores=['entropy'])
+CALIBRATION = dict(type='CalibrationMetric', protocols=['pooled'])
+SELECTIVE = dict(type='SelectiveMetric', scores=['msp', 'entropy'])
 ANOMALY = dict(
     type='AnomalyMetric', scores=['msp', 'entropy', 'mutual_information'])
 OURS = ('AnomalyMetric', 'CalibrationMetric', 'SelectiveMetric')
 
 
 def test_evaluators(cfg: Config) -> list[ConfigDict]:
-    """The test metrics of a config; ours too, unless it names some of them.
+    """The test metrics of a config.
 
-    Data without labels gets none besides its own.
+    If it names no metric of this package, those that its labels allow are
+    added.
     """
     own = own_evaluators(cfg, 'test')
     if any(metric['type'] in OURS for metric in own) or (
@@ -38,7 +39,7 @@ def own_evaluators(cfg: Config, split: str) -> list[ConfigDict]:
 
 
 def missing_evaluators(cfg: Config, split: str) -> list[ConfigDict]:
-    """The metrics that labelled data allows and the config does not name."""
+    """Metrics that the labels allow and the config does not name."""
     metrics: list[dict] = [IOU, CALIBRATION]
     if split == 'test':
         metrics.append(SELECTIVE)
@@ -50,7 +51,7 @@ def missing_evaluators(cfg: Config, split: str) -> list[ConfigDict]:
 
 
 def is_labelled(cfg: Config, split: str) -> bool:
-    """Whether a split has labels that its metrics may look at."""
+    """Whether a split has labels to evaluate."""
     own = own_evaluators(cfg, split)
     return not any(metric.get('format_only') for metric in own) and any(
         'Annotation' in str(step.get('type'))
@@ -58,7 +59,7 @@ def is_labelled(cfg: Config, split: str) -> bool:
 
 
 def has_unknown(cfg: Config) -> bool:
-    """Whether the test data labels what is out of distribution."""
+    """Whether the test data has labels of OOD pixels."""
     kind = DATASETS.get(_dataset(cfg, 'test').get('type', ''))
     return kind is not None and issubclass(kind, AnomalySegDataset)
 
@@ -69,7 +70,7 @@ def pipeline_of(cfg: Config, split: str) -> list:
 
 
 def _dataset(cfg: Config, split: str) -> dict:
-    """The dataset of a loader, inside whatever wraps it."""
+    """The dataset of a loader, without wrappers."""
     dataset = (cfg.get(f'{split}_dataloader') or {}).get('dataset') or {}
     while 'dataset' in dataset or 'datasets' in dataset:
         dataset = dataset.get('dataset') or dataset['datasets'][0]

@@ -30,7 +30,7 @@ def join_on_cpu(cfg: Config) -> None:
         _name_slurm_process()
     if not torch.distributed.is_initialized():
         torch.distributed.init_process_group('gloo')
-        # Otherwise gloo's threads sometimes abort the interpreter at its end.
+        # Otherwise gloo's threads sometimes abort the process when it exits.
         atexit.register(_leave)
     cfg.model_wrapper_cfg = dict(
         type='MMDistributedDataParallel', device_ids=None)
@@ -39,8 +39,7 @@ def join_on_cpu(cfg: Config) -> None:
 def leave_processes() -> None:
     """Leave the process group once all processes have finished.
 
-    Models are deleted first, because DDP uses the threads of the group when
-    it is deleted.
+    Models are deleted first, because deleting DDP needs the group's threads.
     """
     gc.collect()
     if torch.distributed.is_available() and torch.distributed.is_initialized():

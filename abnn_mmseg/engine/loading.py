@@ -31,9 +31,9 @@ BAYESIAN = {
 def bayesian_model_cfg(cfg: Config) -> ConfigDict:
     """The config of a Bayesian segmentor, from that of any segmentor.
 
-    A plain segmentor becomes the Bayesian class of its kind with the
-    deterministic posterior: it predicts the same, and has the maps of one
-    network.
+    A plain segmentor becomes the Bayesian class of its kind with
+    ``DeterministicPosterior``. Its predictions stay the same; its maps are
+    those of one network.
     """
     model = copy.deepcopy(cfg.model)
     check_options(model.get('posterior') or {})
@@ -51,7 +51,7 @@ def bayesian_model_cfg(cfg: Config) -> ConfigDict:
 
 
 def forget_pretrained(model: dict) -> None:
-    """Remove pretrained weights from all parts; a checkpoint has them."""
+    """Remove pretrained weights, which a checkpoint replaces."""
     for key, value in model.items():
         if key in ('pretrained', 'init_cfg'):
             model[key] = None
@@ -117,10 +117,11 @@ def build_posterior(model: BayesianSegmentor, cfg: dict,
     """Build another posterior and attach it to a segmentor.
 
     Args:
-        model (BayesianSegmentor): Of :func:`build_segmentor`.
-        cfg (dict): The posterior. Its own ``members``, if it names any, win
-            over those given.
-        members (Sequence[str]): Member files, for posteriors that have some.
+        model (BayesianSegmentor): See :func:`build_segmentor`.
+        cfg (dict): The posterior. If it names ``members``, these are used
+            instead of the given ones.
+        members (Sequence[str]): Member files, used if the posterior takes
+            members.
     """
     check_options(cfg)
     posterior = MODELS.build(cfg)
@@ -136,7 +137,7 @@ def build_posterior(model: BayesianSegmentor, cfg: dict,
 def another_posterior(model: BayesianSegmentor, posterior: Posterior):
     """A context in which a segmentor predicts with another posterior.
 
-    It is for runners, which call ``predict``. Other code passes a posterior
+    Only for runners, which call ``predict``: other code passes the posterior
     to :meth:`BayesianSegmentor.answer`.
     """
     own, model.posterior = model.posterior, posterior

@@ -9,17 +9,18 @@ from mmseg.registry import LOOPS
 from torch import nn
 
 from abnn_mmseg.compat import BareLoop, forget_checkpoints
+from abnn_mmseg.engine.base import check_base
 from abnn_mmseg.engine.distiller import Distiller
-from abnn_mmseg.engine.trainer import MemberTrainer, check_base
+from abnn_mmseg.engine.trainer import MemberTrainer
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.checkpoints import safe_globals
 
 
 class JobLoop(BareLoop):
-    """A training loop that leaves the work to runners of its own.
+    """A training loop that trains with runners of its own.
 
     Args:
-        runner (Runner): Whose config says what to do.
+        runner (Runner): The runner whose config describes the job.
         dataloader (dict): Config of the training dataloader.
     """
 
@@ -33,11 +34,11 @@ class JobLoop(BareLoop):
     def __init__(self, runner: Runner, dataloader: dict) -> None:
         check_base(runner.cfg)
         super().__init__(runner, dataloader)
-        # The runners of the job load and resume.
+        # The runners of the job load and resume checkpoints themselves.
         forget_checkpoints(runner)
 
     def run(self) -> nn.Module:
-        """Do what is missing of the job; return the model."""
+        """Do the unfinished part of the job; return the model."""
         model: Any = self.runner.model
         cfg = copy.deepcopy(self.runner.cfg)
         cfg.work_dir = self.runner.work_dir
@@ -54,19 +55,19 @@ class JobLoop(BareLoop):
 class MemberTrainLoop(JobLoop):
     """Trains the members of a config, one after the other, from its base.
 
-    With it, mmseg's own ``tools/train.py`` does what ours does::
+    With it, mmseg's own ``tools/train.py`` trains members, too::
 
         load_from = 'my_checkpoint.pth'
         train_cfg = dict(type='MemberTrainLoop', members=3, max_iters=800)
 
     Each member has a runner and a folder of its own, and ``members.pth`` in
     the work folder holds all of them. ``--resume`` keeps finished members and
-    goes on with the unfinished one.
+    resumes the unfinished one.
 
     Args:
-        runner (Runner): Whose config says what to train.
+        runner (Runner): The runner whose config describes the members.
         dataloader (dict): Config of the training dataloader.
-        members (int): How many members. Defaults to 3.
+        members (int): Number of members. Defaults to 3.
         **loop: Arguments of the loop that trains one member: mmengine's
             ``IterBasedTrainLoop``, or ``EpochBasedTrainLoop`` for
             ``max_epochs``.
@@ -96,11 +97,11 @@ class DistillTrainLoop(JobLoop):
         model = dict(posterior=dict(members='members.pth'))
         train_cfg = dict(type='DistillTrainLoop', max_iters=400)
 
-    The student is ``student.pth`` in the work folder. ``--resume`` goes on
-    with an unfinished one.
+    The student is ``student.pth`` in the work folder. ``--resume`` resumes
+    an unfinished one.
 
     Args:
-        runner (Runner): Whose config says what to distil.
+        runner (Runner): The runner whose config describes the teacher.
         dataloader (dict): Config of the training dataloader.
         **options: See :class:`Distiller`.
     """
@@ -111,5 +112,5 @@ class DistillTrainLoop(JobLoop):
         self.max_iters = options.get('max_iters', 1)
 
     def do(self, cfg: Config, model: BayesianSegmentor) -> None:
-        """Distil, unless that is done."""
+        """Distil unless the student is finished."""
         Distiller(cfg, model, **self.options).run()

@@ -1,15 +1,14 @@
-"""What the runner of one member gets from the config of all."""
+"""The config of one member, from that of all."""
 from typing import Any
 
 from mmengine.config import Config, ConfigDict
 
-# A member is saved so many times while it trains, but not after fewer
-# iterations than this.
+# A training has this many checkpoints, at least 10 iterations apart.
 SAVES, FEW = 10, 10
 
 
 def member_loop(cfg: ConfigDict) -> ConfigDict:
-    """The loop of one member, of a ``train_cfg`` that may be for all."""
+    """The training loop of one member, from the ``train_cfg`` of all."""
     loop = ConfigDict({k: v for k, v in cfg.items() if k != 'members'})
     if loop.get('type') in (None, 'MemberTrainLoop'):
         loop.type = ('EpochBasedTrainLoop' if 'max_epochs' in loop else
@@ -18,10 +17,10 @@ def member_loop(cfg: ConfigDict) -> ConfigDict:
 
 
 def default_hooks(cfg: Config) -> dict[str, Any]:
-    """The config's, with a checkpoint after every tenth of the training.
+    """The config's default hooks, with about ten checkpoints.
 
-    The config's own interval is that of the base, whose training is longer,
-    or counts epochs where a member counts iterations.
+    The interval in the config is often that of the base, whose training is
+    longer or counts epochs.
 
     Args:
         cfg (Config): Its ``train_cfg`` is that of one member.
@@ -41,7 +40,7 @@ def default_hooks(cfg: Config) -> dict[str, Any]:
 
 
 def with_hooks(cfg: Config, *types: str) -> list:
-    """The config's custom hooks, and ours if it does not name them."""
+    """The config's custom hooks, and these types if they are missing."""
     hooks = list(cfg.get('custom_hooks', []))
     named = {hook['type'] for hook in hooks}
     return hooks + [dict(type=t) for t in types if t not in named]

@@ -1,4 +1,4 @@
-"""Maps beside the prediction, for users of mmseg's inference functions."""
+"""Draw maps beside the prediction of mmseg's inference functions."""
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Optional, Union
@@ -20,20 +20,20 @@ def draw_maps(model: BayesianSegmentor,
               out_file: Union[None, str, Path] = None) -> np.ndarray:
     """Draw image, prediction and maps side by side.
 
-    It takes what mmseg's ``show_result_pyplot`` takes, which draws the
-    prediction alone::
+    It takes the arguments of mmseg's ``show_result_pyplot``, which draws only
+    the prediction::
 
         model = init_model('my_abnn.py', 'my_checkpoint.pth')
         result = inference_model(model, 'street.png')
         draw_maps(model, 'street.png', result, out_file='maps.png')
 
     Args:
-        model (BayesianSegmentor): Of mmseg's ``init_model``.
+        model (BayesianSegmentor): The result of mmseg's ``init_model``.
         img (str | np.ndarray): The image file, or its RGB pixels.
-        result (SegDataSample): Of mmseg's ``inference_model``.
-        scores (Sequence[str], optional): Which maps. Defaults to all.
+        result (SegDataSample): The result of mmseg's ``inference_model``.
+        scores (Sequence[str], optional): Maps to draw. Defaults to all.
         scale (dict, optional): See :class:`MapVisualizationHook`.
-        max_side (int): Shrink what is larger. Defaults to 640.
+        max_side (int): Longest side of a panel. Defaults to 640.
         out_file (str, optional): Write the picture to this file.
 
     Returns:

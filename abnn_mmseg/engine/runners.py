@@ -10,38 +10,48 @@ from pathlib import Path
 from typing import Any, Optional
 
 from mmengine.config import Config
-from mmengine.dist import master_only
+from mmengine.dist import barrier, master_only
+from mmengine.hooks import Hook
 from mmengine.logging import MMLogger
 from mmengine.runner import Runner
 from torch import nn
 
 from abnn_mmseg.compat import KeepsWeights
+from abnn_mmseg.datasets.replay import replayable
+from abnn_mmseg.engine.settings import keep_settings
 from abnn_mmseg.utils.checkpoints import read_checkpoint
+from abnn_mmseg.utils.console import leave_out_chatter
 from abnn_mmseg.utils.files import atomic_path
+
+# Settings of a runner that only trains.
+WITHOUT_TESTS: dict[str, None] = dict.fromkeys(
+    f'{split}_{part}' for split in ('val', 'test')
+    for part in ('dataloader', 'cfg', 'evaluator'))
 
 
 class AtomicRunner(Runner):
     """A runner that writes its checkpoints atomically.
 
     Environment, config, hooks and the options of every parameter are logged
-    to its file, and not to the console.
+    to the file only, not to the console.
     """
 
     def __init__(self, *args, **kwargs) -> None:
         with ExitStack() as self._built, warnings.catch_warnings():
-            # mmseg's hook says so in every run that draws nothing.
+            # mmseg's hook warns of this in every run without pictures.
             warnings.filterwarnings('ignore', 'The draw is False')
             super().__init__(*args, **kwargs)
 
     def build_logger(self, *args, **kwargs) -> MMLogger:
         """The logger, whose console is silent until the runner is built."""
         logger = super().build_logger(*args, **kwargs)
+        leave_out_chatter(logger)
         self._built.enter_context(only_to_file(logger))
         return logger
 
     def build_optim_wrapper(self, *args, **kwargs) -> Any:
         """The optimizer wrapper; only errors reach the console."""
-        # It warns of every parameter that is frozen, which most are.
+        # It warns of every frozen parameter, and most are frozen.
         with only_to_file(self.logger, logging.ERROR):
             return super().build_optim_wrapper(*args, **kwargs)
 
@@ -66,7 +76,7 @@ def build_runner(model: nn.Module, cfg: Config, folder: Path,
 
     Args:
         model (nn.Module): With all its weights.
-        cfg (Config): The config; left as it is.
+        cfg (Config): The config, which is not changed.
         folder (Path): The runner's work folder.
         **settings: Entries that replace those of the config.
     """
@@ -85,10 +95,45 @@ def build_runner(model: nn.Module, cfg: Config, folder: Path,
     return LoadedRunner(model=model, cfg=cfg, **arguments)
 
 
+def training_runner(model: nn.Module, cfg: Config, folder: Path,
+                    loader: dict, seed: int, settings: dict, resume: bool,
+                    **changes) -> Runner:
+    """A runner whose training can be resumed and repeated.
+
+    Args:
+        model (nn.Module): With all its weights.
+        cfg (Config): The config, which is not changed.
+        folder (Path): The runner's work folder.
+        loader (dict): The training dataloader.
+        seed (int): Seed of the training.
+        settings (dict): All settings that the result depends on, as builtins.
+        resume (bool): Continue from the last checkpoint in the folder.
+        **changes: Entries that replace those of the config.
+    """
+    last = last_readable(folder) if resume else None
+    keep_settings(folder, settings, last is not None)
+    return build_runner(
+        model, cfg, folder,
+        randomness=dict(cfg.get('randomness') or {}, seed=seed),
+        train_dataloader=replayable(loader, seed),
+        load_from=last, resume=last is not None, **changes)
+
+
+def train_and_close(runner: Runner, *hooks: Hook) -> None:
+    """Train with more hooks; then close the log file."""
+    for hook in hooks:
+        runner.register_hook(hook)
+    try:
+        runner.train()
+    finally:
+        close_log(runner)
+    barrier()
+
+
 @contextmanager
 def only_to_file(logger: MMLogger,
                  level: int = logging.WARNING) -> Iterator[None]:
-    """For a while, show only lines of a level and above on the console."""
+    """A context in which the console shows only lines of a higher level."""
     consoles = [handler for handler in logger.handlers
                 if not isinstance(handler, logging.FileHandler)]
     levels = [handler.level for handler in consoles]

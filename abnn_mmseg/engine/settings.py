@@ -1,19 +1,23 @@
-"""The settings that a member's training depends on, and differences."""
+"""The settings that a training depends on, and how they are compared."""
 import json
 from pathlib import Path
 from typing import Any, Optional
 
+import mmengine
+import mmseg
+import torch
 from mmengine.config import Config
 from mmengine.dist import barrier, is_main_process
 
+import abnn_mmseg
 from abnn_mmseg.utils.files import atomic_write
 
-# The file with the settings of unfinished work, in its folder.
+# The file of the settings, in the folder of an unfinished training.
 FILE = 'settings.json'
 
 PARTS = ('model', 'optim_wrapper', 'param_scheduler', 'train_cfg',
          'train_dataloader')
-# Only for predicting, or compared by name: see MemberTrainer.
+# Only predictions depend on these, or MemberTrainer compares them itself.
 NOT_OF_MODEL = ('posterior', 'prediction', 'temperature', 'scores',
                 'test_cfg', 'pretrained', 'init_cfg')
 NOT_OF_LOADER = ('num_workers', 'persistent_workers', 'pin_memory',
@@ -24,22 +28,22 @@ def training_settings(cfg: Config) -> dict[str, Any]:
     """All settings that training depends on, by their dotted names.
 
     Args:
-        cfg (Config): Of members. What only predicting needs, and how data is
-            loaded, does not count.
+        cfg (Config): The members'. Settings that matter only for predicting,
+            or for the speed of loading, are left out.
     """
     parts = {name: cfg.get(name) for name in PARTS}
     parts['model'] = _without(parts['model'], NOT_OF_MODEL)
     parts['train_dataloader'] = _without(parts['train_dataloader'],
                                          NOT_OF_LOADER)
-    # The average that this hook computes becomes the member.
+    # The member is the average that this hook computes.
     parts['ema'] = [hook for hook in cfg.get('custom_hooks') or []
                     if hook['type'] == 'EMAHook']
-    # Through JSON, like a stored copy: tuples become lists.
+    # A stored copy has been through JSON, where tuples become lists.
     return dict(_flat('', json.loads(json.dumps(parts, default=str))))
 
 
 def first_difference(known: dict, wanted: dict) -> Optional[str]:
-    """The name of the first setting that differs, None if none does."""
+    """The name of the first setting that differs; None if all agree."""
     for name in sorted({*known, *wanted}):
         if known.get(name) != wanted.get(name):
             return name
@@ -57,12 +61,12 @@ def check_settings(place: Path, known: dict, wanted: dict) -> None:
 
 
 def keep_settings(folder: Path, settings: dict, resumes: bool) -> None:
-    """Write settings beside unfinished work, or refuse to go on with others.
+    """Store the settings of a training; refuse to resume it with others.
 
     Args:
-        folder (Path): Of the work.
-        settings (dict): All that decides on the result, as JSON has it.
-        resumes (bool): Whether the work in the folder goes on.
+        folder (Path): Folder of the training.
+        settings (dict): All settings that the result depends on, as builtins.
+        resumes (bool): Whether the training in the folder is resumed.
     """
     path = folder / FILE
     if resumes and path.is_file():
@@ -71,6 +75,15 @@ def keep_settings(folder: Path, settings: dict, resumes: bool) -> None:
     if is_main_process():
         atomic_write(path, json.dumps(settings))
     barrier()
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that training depends on."""
+    return dict(
+        abnn_mmseg=abnn_mmseg.__version__,
+        torch=str(torch.__version__),
+        mmengine=mmengine.__version__,
+        mmseg=mmseg.__version__)
 
 
 def _without(part: Optional[dict], names: tuple[str, ...]) -> dict:

@@ -3,9 +3,7 @@ import copy
 
 import torch
 import torch.nn.functional as F
-from mmengine.config import Config
-from mmengine.dataset import pseudo_collate
-from mmseg.registry import DATASETS
+from mmengine.config import Config, ConfigDict
 from torch import Tensor
 
 from abnn_mmseg.engine.distill_data import paste_into
@@ -18,67 +16,64 @@ from abnn_mmseg.evaluation.fields import (
     VOID_COLUMN,
 )
 from abnn_mmseg.evaluation.histograms import ScoreHistogram
+from abnn_mmseg.members.images import Images
 from abnn_mmseg.models.posteriors import (
     DeterministicPosterior,
     DistilledPosterior,
     Posterior,
 )
 from abnn_mmseg.models.segmentor import BayesianSegmentor
-from abnn_mmseg.models.students import StudentHead
+from abnn_mmseg.models.students import Student
 from abnn_mmseg.uncertainty import StreamingStatistics
 from abnn_mmseg.uncertainty.scores import entropy
-from abnn_mmseg.utils.choices import evenly_spaced
 from abnn_mmseg.utils.configs import part_of
 from abnn_mmseg.utils.console import progress
 
 
 @torch.no_grad()
 def validate(cfg: Config, model: BayesianSegmentor, teacher: Posterior,
-             head: StudentHead, images: int) -> list[dict]:
+             student: Student, images: int) -> list[dict]:
     """Base, teacher and student on images with unknown things pasted in.
 
     Args:
         cfg (Config): With a ``val_dataloader``.
-        model (BayesianSegmentor): The base, loaded.
-        teacher (Posterior): Attached to it.
-        head (StudentHead): Of the student.
-        images (int): How many images, evenly spread.
+        model (BayesianSegmentor): The base, with its weights.
+        teacher (Posterior): Attached to the model.
+        student (Student): What is compared with both.
+        images (int): Number of images, evenly spread.
 
     Returns:
-        list[dict]: For each, its ``name``; ``divergence``, the KL divergence
-        of its mean probability from the teacher's; ``AUROC`` and ``FPR95``,
-        in percent, of finding what was pasted by entropy; and ``kept``, the
-        share of the teacher's gain in divergence that it has.
+        list[dict]: For each of the three, its ``name``; ``divergence``, the
+        KL divergence of its mean probability from the teacher's; ``AUROC``
+        and ``FPR95``, in percent, of its entropy for the pasted things; and
+        ``kept``, its share of the teacher's gain in divergence.
     """
-    dataset = pasted(cfg)
-    chosen = evenly_spaced(len(dataset), images)
+    data = Images(model, pasted(cfg), images)
     posteriors = dict(base=_base(model), teacher=teacher,
-                      student=_student(model, head))
+                      student=_student(model, student))
     far: dict[str, float] = dict.fromkeys(posteriors, 0.)
     found: dict[str, ScoreHistogram] = {}
-    for number in progress(chosen, 'Validation', len(chosen)):
-        data = model.data_preprocessor(
-            pseudo_collate([dataset[number]]), False)
-        answers = {name: ask(
-            model, posterior, data['inputs'], ('entropy', ))[0]
-                   for name, posterior in posteriors.items()}
-        labels = _labels(data['data_samples'][0], answers['base'])
+    for batch in progress(data, 'Validation', len(data)):
+        answers = {
+            name: ask(model, posterior, batch.inputs, ('entropy', ))[0]
+            for name, posterior in posteriors.items()}
+        labels = _labels(batch.samples[0], answers['base'])
         for name, statistics in answers.items():
             far[name] += divergence(
-                answers['teacher'], statistics) / len(chosen)
+                answers['teacher'], statistics) / len(data)
             own = _histogram(statistics, labels)
             found[name] = found[name].merge(own) if name in found else own
     return [_row(name, far, found[name]) for name in posteriors]
 
 
-def pasted(cfg: Config):
+def pasted(cfg: Config) -> ConfigDict:
     """The validation images, each with its own unknown things."""
     dataset = copy.deepcopy(part_of(cfg, 'val_dataloader').dataset)
     paste_into(dataset, seed=0)
     for step in dataset.pipeline:
         if step['type'] == 'PackSegInputs':
             step['type'] = 'PackAnomalyInputs'
-    return DATASETS.build(dataset)
+    return dataset
 
 
 def _base(model: BayesianSegmentor) -> Posterior:
@@ -87,10 +82,10 @@ def _base(model: BayesianSegmentor) -> Posterior:
     return posterior
 
 
-def _student(model: BayesianSegmentor, head: StudentHead) -> Posterior:
+def _student(model: BayesianSegmentor, student: Student) -> Posterior:
     posterior = DistilledPosterior()
     posterior.attach(model)
-    posterior.head = head
+    posterior.student = student
     return posterior
 
 

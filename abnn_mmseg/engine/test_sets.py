@@ -1,4 +1,4 @@
-"""Which datasets and posteriors a config offers for a test, by name.
+"""Datasets and posteriors that a config names for a test.
 
 ::
 
@@ -10,8 +10,8 @@
         ABNN=dict(),
         ABNN_32=dict(samples=32))
 
-An entry with a ``type`` stands for itself; one without overrides the config's
-own ``test_dataloader.dataset`` or ``model.posterior``.
+An entry with a ``type`` is complete. One without overrides parts of the
+config's own ``test_dataloader.dataset`` or ``model.posterior``.
 """
 import copy
 from collections.abc import Sequence
@@ -26,12 +26,12 @@ from abnn_mmseg.utils.configs import find_config, part_of
 
 
 class TestSet(NamedTuple):
-    """What a test loop needs: the data, and what to measure on it."""
+    """The data and the metrics of a test loop."""
     dataloader: ConfigDict
     evaluator: Sequence[ConfigDict]
 
     def with_plots(self, folder: Optional[str]) -> list:
-        """The metrics; those of this package draw curves into the folder."""
+        """The metrics; those of this package save curves in the folder."""
         metrics = copy.deepcopy(list(self.evaluator))
         for metric in metrics:
             if folder and metric.type in OURS:
@@ -42,7 +42,8 @@ class TestSet(NamedTuple):
 def own_test(cfg: Config) -> TestSet:
     """The test dataloader and evaluator of a config.
 
-    Without metrics of ours, those that its labels allow are added.
+    If it names no metric of this package, those that its labels allow are
+    added.
     """
     dataloader = copy.deepcopy(part_of(cfg, 'test_dataloader'))
     return TestSet(dataloader, test_evaluators(cfg) or [
@@ -56,8 +57,8 @@ def choose_test_sets(cfg: Config,
     Args:
         cfg (Config): With ``test_sets``, unless names are files.
         names (Sequence[str], optional): Names in ``test_sets``, or config
-            files whose test dataloader and evaluator are taken as they are.
-            Empty: all of ``test_sets``. None: the test dataset alone.
+            files whose test dataloader and evaluator are used. An empty list
+            is all of ``test_sets``. Defaults to the test dataset alone.
     """
     if names is None:
         return dict(test=own_test(cfg))
@@ -85,9 +86,10 @@ def choose_posteriors(cfg: Config, names: Optional[Sequence[str]]
     """Configs of posteriors by name.
 
     Args:
-        cfg (Config): Without ``posteriors`` it offers ``base``, the network
-            alone, and the model's own by the name of its type.
-        names (Sequence[str], optional): Empty: all. None: the own alone.
+        cfg (Config): Without ``posteriors`` there are ``base``, the network
+            alone, and the model's own posterior, named by its type.
+        names (Sequence[str], optional): An empty list is all. Defaults to
+            the model's own alone.
     """
     own = bayesian_model_cfg(cfg).posterior
     own_name = own.type.replace('Posterior', '')
@@ -113,9 +115,9 @@ def _all(known: dict, key: str, option: str) -> Sequence[str]:
 
 
 def _override(own: ConfigDict, entry: dict, *shared: str) -> ConfigDict:
-    """Fill an entry with what it leaves out, from the config's own.
+    """Fill in what an entry leaves out from the config's own.
 
-    An entry with a type takes only the ``shared`` keys.
+    If the entry has a type, only the ``shared`` keys are filled in.
     """
     kept = {k: own[k] for k in shared if k in own} if 'type' in entry else own
     return ConfigDict(copy.deepcopy({**kept, **entry}))

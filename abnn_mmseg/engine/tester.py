@@ -32,10 +32,10 @@ from abnn_mmseg.utils.checkpoints import reading_once
 from abnn_mmseg.utils.files import atomic_write
 
 GROUPS = dict(
-    seg='Segmentation (pooled, in-distribution pixels)',
-    cal='Calibration',
-    ood='Anomaly detection',
-    sel='Selective prediction',
+    seg='Segmentation in % (pooled, in-distribution pixels)',
+    cal='Calibration (ECE and MCE in %)',
+    ood='Anomaly detection in %',
+    sel='Selective prediction in %',
     risk='Guarantees, measured and promised')
 Metrics = dict[str, float]
 Results = dict[str, dict[str, Metrics]]
@@ -46,8 +46,8 @@ def test(cfg: Config,
          plot_dir: Optional[str] = None) -> Metrics:
     """Metrics of ``test_evaluator`` on ``test_dataloader``.
 
-    Also written to ``metrics.json`` in the work folder, with NaN as null.
-    mmseg's own metrics get the prefix ``seg/``.
+    They are also written to ``metrics.json`` in the work folder, with NaN as
+    null. mmseg's own metrics get the prefix ``seg/``.
 
     Args:
         cfg (Config): Any mmseg config.
@@ -67,8 +67,8 @@ def test_all(cfg: Config,
              plot_dir: Optional[str] = None) -> Results:
     """Metrics of every posterior on every dataset, by these two names.
 
-    The model is built and loaded once. ``metrics.json`` holds what is done
-    so far; curves go to ``plot_dir/<posterior>/<dataset>``.
+    The model is built and loaded once. ``metrics.json`` is written after each
+    dataset; curves go to ``plot_dir/<posterior>/<dataset>``.
 
     Args:
         cfg (Config): May have ``test_sets`` and ``posteriors``, see
@@ -135,7 +135,7 @@ class Tester:
             experiment_name=f'test_{time.time_ns()}',
             cfg=cfg)
         if device is not None:
-            # The runner chooses a device itself.
+            # The runner has moved the model to a device of its choice.
             self.model.to(device)
 
     def posterior(self, cfg: dict):

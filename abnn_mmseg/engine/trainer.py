@@ -4,9 +4,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Optional
 
-import mmengine
-import mmseg
-import torch
 from mmengine.config import Config
 from mmengine.dist import barrier, is_main_process
 from mmengine.registry import init_default_scope
@@ -14,10 +11,8 @@ from mmengine.runner import Runner
 from mmseg.registry import DATASETS, MODELS
 from torch import Tensor
 
-import abnn_mmseg
-from abnn_mmseg.datasets.replay import replayable
 from abnn_mmseg.engine.amp import amp_on_cpu
-from abnn_mmseg.engine.base import train_base
+from abnn_mmseg.engine.base import check_base, train_base
 from abnn_mmseg.engine.hooks import CostHook, ProgressHook
 from abnn_mmseg.engine.hooks.member_hook import only_norms
 from abnn_mmseg.engine.launch import join_on_cpu
@@ -26,22 +21,18 @@ from abnn_mmseg.engine.member_config import (
     member_loop,
     with_hooks,
 )
-from abnn_mmseg.engine.runners import (
-    build_runner,
-    close_log,
-    last_readable,
-)
-from abnn_mmseg.engine.settings import FILE as SETTINGS
+from abnn_mmseg.engine.member_validation import MemberValidator
+from abnn_mmseg.engine.runners import train_and_close, training_runner
 from abnn_mmseg.engine.settings import (
+    FILE,
     check_settings,
-    keep_settings,
     training_settings,
+    versions,
 )
 from abnn_mmseg.engine.tester import write_metrics
 from abnn_mmseg.members.files import (
     check_members,
     fingerprint,
-    is_same_state,
     load_base,
     norm_state,
     read_members,
@@ -49,11 +40,11 @@ from abnn_mmseg.members.files import (
 )
 from abnn_mmseg.members.guarantees import weights_of
 from abnn_mmseg.models.losses import RandomPriorCrossEntropyLoss
-from abnn_mmseg.models.posteriors import DeterministicPosterior
 from abnn_mmseg.models.posteriors.options import check_options
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.checkpoints import (
     is_prior,
+    is_same_state,
     read_checkpoint,
     read_state_dict,
     safe_globals,
@@ -67,15 +58,15 @@ def train(cfg: Config,
           members: Optional[int] = None,
           only: Optional[int] = None,
           overwrite: bool = False) -> list[dict]:
-    """Train a base network or members of one, as the config says.
+    """Train a base network, or members if the config has a posterior.
 
     Args:
         cfg (Config): With ``cfg.resume`` True, finished members are kept and
-            the unfinished one goes on where it stopped.
+            the unfinished one is resumed.
         members (int, optional): Overrides ``cfg.train_cfg.members``.
         only (int, optional): Train this member alone, e.g. in a job array.
-        overwrite (bool): Replace finished members. Defaults to False, they
-            are refused unless ``cfg.resume``.
+        overwrite (bool): Replace finished members. Defaults to False, which
+            refuses them unless ``cfg.resume``.
 
     Returns:
         list[dict]: Rows of the closing table, empty for a base network.
@@ -95,7 +86,8 @@ class MemberTrainer:
     """Builds the model once and restores its norms between members.
 
     Args:
-        cfg (Config): Of the members; its ``train_cfg`` becomes that of one.
+        cfg (Config): The members' config. Its ``train_cfg`` becomes that of
+            one member.
         members (int, optional): Overrides ``cfg.train_cfg.members``.
         only (int, optional): Train this member alone.
         overwrite (bool): Replace finished members. Defaults to False.
@@ -127,7 +119,7 @@ class MemberTrainer:
         # Building a model may change its config.
         self.training = training_settings(cfg)
         check_options(cfg.model.posterior)
-        # Report missing data before a missing base.
+        # Missing data is reported before a missing base.
         DATASETS.build(cfg.train_dataloader.dataset)
         check_base(cfg)
         self.model = MODELS.build(cfg.model) if model is None else model
@@ -142,7 +134,7 @@ class MemberTrainer:
         self.base = norm_state(self.model)
         self.fingerprint = fingerprint(self.model)
         self.weights = weights_of(self.model.posterior)
-        self._validator: Optional[Runner] = None
+        self._validator: Optional[MemberValidator] = None
 
     def _check_free(self) -> None:
         """Refuse a folder whose finished members would be replaced."""
@@ -174,7 +166,7 @@ class MemberTrainer:
         self._merge()
         rows = self.table()
         if self._validator is not None:
-            close_log(self._validator)
+            self._validator.close()
             self._validator = None
         if rows and is_main_process():
             write_metrics(self.folder / 'validation.json', {
@@ -191,7 +183,7 @@ class MemberTrainer:
             for number in self.numbers:
                 folder = self.folder / f'member_{number}'
                 for path in (self.path(number), folder / 'last_checkpoint',
-                             folder / SETTINGS, *folder.glob('*.pth')):
+                             folder / FILE, *folder.glob('*.pth')):
                     path.unlink(missing_ok=True)
         barrier()
 
@@ -209,13 +201,13 @@ class MemberTrainer:
         known = {**(meta.get('training') or {}),
                  **{name: meta.get(name) for name in own}}
         if 'base' not in meta:
-            # Imported members, whose fingerprint was checked, do not say.
+            # Imported members lack it; their fingerprint was checked.
             own.pop('base'), known.pop('base')
         check_settings(self.path(number), known, {**self.training, **own})
         return True
 
     def _settings(self, number: int) -> dict:
-        """Settings that a finished member must have been trained with."""
+        """Settings that a member's file must have."""
         return dict(
             base=self.weights,
             seed=self.seed + number,
@@ -229,17 +221,10 @@ class MemberTrainer:
         for loss in self.model.modules():
             if isinstance(loss, RandomPriorCrossEntropyLoss):
                 loss.draw(self.seed + number)
-        runner = self._runner(number)
-        runner.register_hook(ProgressHook(
+        runner, cost = self._runner(number), CostHook()
+        train_and_close(runner, cost, ProgressHook(
             f'Member {number}', self.numbers.index(number),
             len(self.numbers)))
-        cost = CostHook()
-        runner.register_hook(cost)
-        try:
-            runner.train()
-        finally:
-            close_log(runner)
-        barrier()
         state, meta = self._chosen(runner)
         meta.update(
             self._settings(number), member=number, seconds=cost.seconds,
@@ -258,17 +243,11 @@ class MemberTrainer:
 
     def _runner(self, number: int) -> Runner:
         """Build the runner of one member; resume it if ``cfg.resume``."""
-        seed = self.seed + number
-        folder = self.folder / f'member_{number}'
-        last = last_readable(folder) if self.cfg.get('resume') else None
-        keep_settings(folder, {**self.training, **self._settings(number)},
-                      last is not None)
-        return build_runner(
-            self.model, self.cfg, folder,
-            randomness=dict(self.cfg.get('randomness') or {}, seed=seed),
-            train_dataloader=replayable(self.cfg.train_dataloader, seed),
-            load_from=last,
-            resume=last is not None,
+        return training_runner(
+            self.model, self.cfg, self.folder / f'member_{number}',
+            self.cfg.train_dataloader, self.seed + number,
+            {**self.training, **self._settings(number)},
+            bool(self.cfg.get('resume')),
             default_hooks=default_hooks(self.cfg),
             custom_hooks=with_hooks(self.cfg, 'AuditHook', 'StabilityHook',
                                      'MemberHook'))
@@ -276,9 +255,8 @@ class MemberTrainer:
     def _chosen(self, runner: Runner) -> tuple[dict[str, Tensor], dict]:
         """Norms and description of the best checkpoint, else of the last.
 
-        With ``EMAHook`` a checkpoint holds the averaged weights as its
-        ``state_dict``, so the member is the average, which is also what was
-        validated.
+        With ``EMAHook`` the ``state_dict`` of a checkpoint holds the averaged
+        weights, which were also validated, so the member is the average.
         """
         known = runner.message_hub.runtime_info
         best = [v for k, v in known.items() if k.startswith('best_ckpt')]
@@ -289,17 +267,13 @@ class MemberTrainer:
             iterations=read_checkpoint(chosen)['meta']['iter'],
             eta=eta[0].tolist() if eta else None,
             checkpoint=Path(chosen).name,
-            versions=dict(
-                abnn_mmseg=abnn_mmseg.__version__,
-                torch=str(torch.__version__),
-                mmengine=mmengine.__version__,
-                mmseg=mmseg.__version__))
+            versions=versions())
         return {k: v for k, v in state.items() if not is_prior(k)}, meta
 
     def _merge(self) -> None:
         path = self.folder / 'members.pth'
         members = read_members([self.path(k) for k in range(self.count)])
-        # The file may hold a temperature and thresholds by now.
+        # If it has the same weights, it may hold fitted numbers to keep.
         if is_main_process() and not _holds(path, members):
             save_members(path, [
                 dict(state=m['state'], meta=m['meta']) for m in members
@@ -331,42 +305,9 @@ class MemberTrainer:
                states: Optional[list[dict[str, Tensor]]]) -> dict:
         """Validation metrics of members, or of the base alone."""
         if self._validator is None:
-            # Nothing is trained here, so nothing is resumed or saved.
-            hooks = dict(self.cfg.get('default_hooks') or {}, checkpoint=None)
-            self._validator = build_runner(
-                self.model, self.cfg, self.folder / 'validation',
-                resume=False, load_from=None, default_hooks=hooks,
-                custom_hooks=[dict(type='AuditHook')])
-        self._validator.logger.info(f'Validation of {name}:')
-        posterior, prediction = self.model.posterior, self.model.prediction
-        if prediction == 'base':
-            # Of members, what they know themselves is of interest.
-            self.model.prediction = 'centre'
-        if states is None:
-            self.model.posterior = DeterministicPosterior()
-        else:
-            posterior.set_members(states)
-        try:
-            return {k: float(v) for k, v in self._validator.val().items()}
-        finally:
-            self.model.posterior = posterior
-            self.model.prediction = prediction
-            posterior.set_members([])
-
-
-def check_base(cfg: Config) -> None:
-    """Raise unless the config names a base that exists."""
-    path = cfg.get('load_from')
-    if not path:
-        raise ValueError(
-            'load_from is not set; ABNN starts from a trained network, so '
-            'write its checkpoint in the config or pass --cfg-options '
-            'load_from=CHECKPOINT.')
-    if not Path(path).is_file():
-        raise FileNotFoundError(
-            f'the base checkpoint load_from={path!r} does not exist; train '
-            'it with tools/train.py and its own config first, or point '
-            'load_from at yours.')
+            self._validator = MemberValidator(
+                self.model, self.cfg, self.folder / 'validation')
+        return self._validator.score(name, states)
 
 
 def _holds(path: Path, members: list[dict]) -> bool:

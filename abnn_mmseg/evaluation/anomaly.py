@@ -1,4 +1,4 @@
-"""How well uncertainty finds out-of-distribution pixels."""
+"""Measure how well scores find out-of-distribution pixels."""
 import math
 from collections.abc import Sequence
 from typing import Optional
@@ -29,7 +29,7 @@ PROTOCOLS = dict(
     per_image=((OOD, ), (IN_DISTRIBUTION, VOID_COLUMN)),
     muad=((OOD, VOID_COLUMN), (IN_DISTRIBUTION, )))
 MEASURES = ('AUROC', 'AUPR', 'FPR95')
-# A larger error of AUROC, as a fraction, gives a warning.
+# A larger possible error of AUROC, as a fraction, gives a warning.
 TOLERANCE = 1e-4
 
 
@@ -55,7 +55,7 @@ class AnomalyMetric(RunningMetric):
     Values are within 1e-4 (as a fraction) of scikit-learn on all pixels,
     unless a warning says that ``max_bins`` is too small for the scores; see
     :mod:`abnn_mmseg.evaluation.curves`. They are NaN, with a warning, if the
-    set has no OOD pixel, or nothing else.
+    set has no OOD pixel, or only OOD pixels.
 
     Args:
         scores (Sequence[str]): Uncertainty maps to evaluate.
@@ -127,16 +127,17 @@ class AnomalyMetric(RunningMetric):
 
     def _check(self, protocol: str, score: str,
                values: Optional[list[float]]) -> None:
-        """Warn if values are NaN, or AUROC is not exact."""
+        """Warn if values are NaN, or AUROC or FPR95 is not exact."""
         if values is None:
             where = 'the set has' if protocol == 'pooled' else 'each image has'
             self.warn(f'{where} only one kind of pixels, OOD or '
                       f'in-distribution: {protocol}/{score} is NaN. Does '
                       'gt_anomaly mark the known classes with 0?')
-        elif values[-1] > TOLERANCE:
-            self.warn(f'{protocol}/{score}/AUROC may be off by '
-                      f'{100 * values[-1]:.2g} points: frequent scores share '
-                      f'a bin. Raise max_bins={self.max_bins}.')
+        elif max(errors := values[len(MEASURES):]) > TOLERANCE:
+            auroc, fpr = (f'{100 * error:.2g}' for error in errors)
+            self.warn(f'{protocol}/{score}/AUROC may be off by {auroc} points '
+                      f'and FPR95 by {fpr}: frequent scores share a bin. '
+                      f'Raise max_bins={self.max_bins}.')
 
     def _named(self, values) -> dict[str, float]:
         named = {}
@@ -152,12 +153,13 @@ class AnomalyMetric(RunningMetric):
 
 def _values(curve: DetectionCurve,
             nearest: bool = False) -> Optional[list[float]]:
-    """The values of ``MEASURES``, and the largest possible error of AUROC."""
+    """The ``MEASURES``, and the largest possible errors of AUROC and FPR95."""
     if not curve.defined:
         return None
     fpr = curve.fpr_at_nearest_tpr() if nearest else curve.fpr_at_tpr()
     return [
-        curve.auroc(), curve.average_precision(), fpr, curve.auroc_error()
+        curve.auroc(), curve.average_precision(), fpr, curve.auroc_error(),
+        curve.fpr_error()
     ]
 
 

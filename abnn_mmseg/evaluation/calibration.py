@@ -1,4 +1,4 @@
-"""How well predicted probabilities match the frequency of being right."""
+"""Measure how well predicted probabilities match the accuracy."""
 import math
 from collections.abc import Sequence
 from typing import Optional
@@ -21,11 +21,10 @@ from abnn_mmseg.evaluation.running import RunningMetric, Totals
 from abnn_mmseg.utils.choices import all_of
 
 PROTOCOLS = ('pooled', 'muad')
-# Pixels at a time: bounds the temporary [C, pixels] tensors, and keeps them
-# in the processor's cache.
+# Pixels in a chunk; temporary [C, pixels] tensors stay in the cache.
 CHUNK = 2**15
-# Sums of probabilities are kept as integers of this unit: integers add up to
-# the same total in any order.
+# Sums of probabilities are integers in this unit, so that their total does
+# not depend on the order.
 UNIT = 2.**-24
 
 
@@ -33,8 +32,8 @@ UNIT = 2.**-24
 class CalibrationMetric(RunningMetric):
     """ECE, MCE, classwise and adaptive ECE (in percent), NLL and Brier.
 
-    With confidence = the largest mean probability, right = its class is the
-    ground truth, bin b holding n_b of n pixels:
+    The confidence is the largest mean probability; a pixel is right if its
+    class is the ground truth; bin b holds n_b of n pixels:
 
     - ``ECE = sum_b n_b / n |accuracy_b - confidence_b|`` over ``num_bins``
       bins of equal width, ``(lower, upper]``; ``MCE`` the largest gap;
@@ -44,9 +43,9 @@ class CalibrationMetric(RunningMetric):
     - ``NLL``: mean of -log probability of the true class, in nats;
     - ``Brier``: mean of ``sum_c (p_c - [c is true])^2``, in 0 .. 2.
 
-    Protocols: ``pooled`` is all pixels of the set that have a class (void and
-    OOD left out). ``muad`` (MUAD's evaluation code) gives the ECE of each
-    image over *all* its pixels, void and OOD being errors, averaged.
+    Protocols: ``pooled`` takes all pixels of the set that have a class, so
+    neither void nor OOD. ``muad`` (MUAD's evaluation code) is the mean over
+    images of the ECE over *all* pixels; void and OOD pixels are errors.
 
     Args:
         num_bins (int): Defaults to 15.
@@ -100,7 +99,7 @@ class CalibrationMetric(RunningMetric):
         known = labels != IGNORE
         true = labels.where(known, 0)
         top, logit = logits.amax(0), logits.gather(0, true[None])[0]
-        # Softmax by hand, because its intermediate values are needed too.
+        # Softmax in steps, because its intermediate values are used below.
         prob = (logits - top).exp_()
         total = prob.sum(0)
         confidence = total.reciprocal()
@@ -114,8 +113,7 @@ class CalibrationMetric(RunningMetric):
         losses = torch.stack([nll, brier]).double().where(known, 0).sum(1)
         bins = self._bin(prob_true) + self.num_bins * true
         bins = bins.where(known, self.num_bins * len(prob))
-        # Pixels without a class get weight 0, which is cheaper than selecting
-        # the others.
+        # A weight of 0 for pixels without a class is cheaper than a selection.
         classes = self._bin_classes(prob.mul_(known), bins)
         return confidence, right, losses, binned, classes
 
@@ -123,8 +121,8 @@ class CalibrationMetric(RunningMetric):
                         right: Tensor) -> Tensor:
         """Per bin: pixels, sum of confidences, right pixels.
 
-        ``[3, 2, num_bins]``, pixels without and with a class apart: 'muad'
-        needs both.
+        ``[3, 2, num_bins]``: the second axis is pixels without and with a
+        class, since 'muad' needs both.
         """
         bins = self._bin(confidence) + self.num_bins * known.int()
         size = 2 * self.num_bins
@@ -142,7 +140,7 @@ class CalibrationMetric(RunningMetric):
                 beyond the last for pixels without a class.
         """
         size = len(prob) * self.num_bins
-        # Most are in the first bin: its sum is what the others leave.
+        # Most are in the first bin, whose sum is the rest of the total.
         index = indices_of((prob > 0.999 / self.num_bins).flatten())
         values = prob.flatten()[index]
         bins = self._bin(values) + self.num_bins * (index // prob.shape[1])
@@ -195,7 +193,7 @@ def _is_first_maximum(logits: Tensor, maximum: Tensor, index: Tensor,
                       logit_of_index: Tensor, confidence: Tensor) -> Tensor:
     """``logits.argmax(0) == index``, five times faster."""
     equal = logit_of_index == maximum
-    # Up to 0.5, another class may be as likely: the first of them counts.
+    # Up to 0.5, another class may be equally likely; the first one counts.
     unsure = (equal & (confidence <= 0.5)).nonzero().flatten()
     tied = logits.index_select(1, unsure) == maximum[unsure]
     unsure = unsure[tied.float().sum(0) > 1]
@@ -204,8 +202,8 @@ def _is_first_maximum(logits: Tensor, maximum: Tensor, index: Tensor,
 
 
 def _sum(bins: Tensor, prob: Tensor, size: int) -> Tensor:
-    # In double: bincount adds float32 weights up in float32, and forgets
-    # their type if there are none.
+    # In double, because bincount adds float32 weights in float32. Without
+    # weights it returns integers.
     return torch.bincount(bins, prob.double(), size).double()
 
 

@@ -1,16 +1,15 @@
-"""Connected areas of a mask, and how well two sets of them agree."""
+"""Connected areas of a mask, and the overlap of two sets of areas."""
 from typing import NamedTuple
 
 import cv2
 import numpy as np
 
-# Overlaps from which on an area counts as found, as SegmentMeIfYouCan has
-# them.
+# The thresholds of overlap in SegmentMeIfYouCan.
 LEVELS = np.linspace(0.25, 0.75, 11)
 
 
 class Agreement(NamedTuple):
-    """How found areas and true ones cover each other, one number an area.
+    """Overlap of found and true areas: one number for each area.
 
     Attributes:
         truth (np.ndarray): sIoU of every true area.
@@ -24,11 +23,11 @@ class Agreement(NamedTuple):
 
 
 def components(mask: np.ndarray, min_area: int = 1) -> np.ndarray:
-    """Number the connected areas (8 neighbours) of a mask from 1 on.
+    """Number the connected areas (8 neighbours) of a mask, starting at 1.
 
     Args:
         mask (np.ndarray): bool ``[H, W]``.
-        min_area (int): Smaller ones, in pixels, become 0.
+        min_area (int): Areas with fewer pixels become 0. Defaults to 1.
     """
     _, labels, stats, _ = cv2.connectedComponentsWithStats(
         mask.astype(np.uint8), connectivity=8)
@@ -40,18 +39,18 @@ def components(mask: np.ndarray, min_area: int = 1) -> np.ndarray:
 def agreement(truth: np.ndarray, found: np.ndarray) -> Agreement:
     """sIoU and PPV of areas (Chan et al., SegmentMeIfYouCan, 2021).
 
-    An area that the other side covers in several pieces is compared with
-    all of them; pixels of the pieces that belong to other areas of its own
-    side do not count against it.
+    An area is compared with all areas of the other set that it overlaps.
+    Their pixels outside it are not counted if they lie in other areas of its
+    own set.
 
     Args:
         truth (np.ndarray): Numbers of true areas, 0 elsewhere, any shape.
-        found (np.ndarray): Those of the areas found, the same shape.
+        found (np.ndarray): Numbers of found areas, the same shape.
     """
     size = int(truth.max(initial=0)) + 1, int(found.max(initial=0)) + 1
     pairs = truth.ravel().astype(np.int64) * size[1] + found.ravel()
     shared = np.bincount(pairs, minlength=size[0] * size[1]).reshape(size)
-    # An area may lie outside the pixels that count.
+    # Leave out areas without any pixel here.
     shared = shared[:, np.append(True, shared[:, 1:].any(0))]
     shared = shared[np.append(True, shared[1:].any(1))]
     areas = shared.sum(0)[1:]
@@ -63,8 +62,8 @@ def agreement(truth: np.ndarray, found: np.ndarray) -> Agreement:
 def _adjusted(shared: np.ndarray) -> np.ndarray:
     """sIoU of the areas of the rows.
 
-    The union of an area with the pieces that touch it is the area, and what
-    of the pieces lies outside of all areas.
+    The union is the area and the parts of overlapping areas that lie outside
+    all areas of its own set.
     """
     inside = shared[1:, 1:]
     touched = inside > 0

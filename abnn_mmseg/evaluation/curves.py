@@ -1,11 +1,12 @@
 """Curves of score histograms: detection (ROC, PR) and risk-coverage.
 
-A bin with one score is a tie, as in scikit-learn: a threshold takes all of
-it or nothing. In a bin with several scores the labels are taken as evenly
-mixed, so a threshold may fall inside it; unless it holds far more pixels than
-the bins beside it, which means that one frequent score fills it. Two frequent
-scores in one bin cannot be told apart: :meth:`DetectionCurve.auroc_error`
-says how much that may matter.
+A bin with one score is a tie, as in scikit-learn: it is above or below a
+threshold as a whole. In a bin with several scores the labels are assumed to be
+evenly mixed, so a threshold may divide it. The exception is a bin with far
+more pixels than its neighbours: one frequent score fills it, so it is a tie.
+If two frequent scores share a bin, the curve is not exact;
+:meth:`DetectionCurve.auroc_error` and :meth:`DetectionCurve.fpr_error` bound
+the errors.
 """
 from typing import Optional
 
@@ -16,7 +17,7 @@ from abnn_mmseg.evaluation.histograms import ScoreHistogram, scores_of
 
 
 class DetectionCurve:
-    """How well a score that should be high finds the positive pixels.
+    """Detection of positive pixels by a score that should be high.
 
     Args:
         histogram (ScoreHistogram): The scores by label.
@@ -39,12 +40,12 @@ class DetectionCurve:
 
     @property
     def num_positives(self) -> int:
-        """Number of pixels to find."""
+        """Number of positive pixels."""
         return int(self.tp[-1]) if len(self.tp) else 0
 
     @property
     def num_negatives(self) -> int:
-        """Number of pixels not to find."""
+        """Number of negative pixels."""
         return int(self.fp[-1]) if len(self.fp) else 0
 
     @property
@@ -53,7 +54,7 @@ class DetectionCurve:
         return self.num_positives > 0 and self.num_negatives > 0
 
     def auroc(self) -> float:
-        """Chance that a positive scores higher, ties counting one half."""
+        """Probability that a positive scores higher; ties count one half."""
         below = self.tp - self.positives / 2
         return float(
             (self.negatives / self.num_negatives) @ (below / self.tp[-1]))
@@ -61,12 +62,21 @@ class DetectionCurve:
     def auroc_error(self) -> float:
         """Largest possible error of :meth:`auroc`.
 
-        Of a positive and a negative in one bin of several scores, either may
-        score higher; :meth:`auroc` counts one half.
+        Whether a positive or a negative pixel in the same bin of several
+        scores is higher is unknown; :meth:`auroc` counts one half.
         """
         unknown = (self.negatives / self.num_negatives) * (
             self.positives / self.num_positives)
         return float(unknown[self.several].sum() / 2)
+
+    def fpr_error(self, tpr: float = 0.95) -> float:
+        """Largest possible error of a false positive rate at ``tpr``.
+
+        The threshold may lie anywhere in a bin of several scores.
+        """
+        i = self._first(tpr)
+        return float(
+            self.several[i] * self.negatives[i] / self.num_negatives)
 
     def average_precision(self) -> float:
         """``sum_n (R_n - R_{n-1}) P_n``, as scikit-learn defines it."""
@@ -109,13 +119,13 @@ class DetectionCurve:
     def threshold(self,
                   tpr: Optional[float] = None,
                   fpr: Optional[float] = None) -> float:
-        """The threshold with a given rate; found is ``score >= threshold``.
+        """The threshold with a given rate, for ``score >= threshold``.
 
         Args:
-            tpr (float, optional): Highest threshold that finds this share of
-                the positives.
-            fpr (float, optional): Lowest threshold that takes no more than
-                this share of the negatives for positives. Give one of both.
+            tpr (float, optional): Choose the highest threshold with at least
+                this true positive rate.
+            fpr (float, optional): Choose the lowest threshold with at most
+                this false positive rate. Give either ``tpr`` or ``fpr``.
         """
         if tpr is not None:
             assert fpr is None
@@ -128,7 +138,7 @@ class DetectionCurve:
         return float(scores_of(self.keys[allowed - 1]))
 
     def best_threshold(self) -> float:
-        """The score at which to alarm for the best F1; NaN without any."""
+        """The threshold with the best F1; NaN without pixels."""
         if not len(self.tp):
             return float('nan')
         f1 = 2 * self.tp / (self.tp + self.fp + max(self.num_positives, 1))
@@ -137,8 +147,8 @@ class DetectionCurve:
     def rates(self, threshold: float) -> tuple[float, float]:
         """False and true positive rate of ``score >= threshold``.
 
-        NaN where there are no such pixels; exact at thresholds of
-        :meth:`threshold`.
+        A rate is NaN if there are no such pixels. Rates are exact at
+        thresholds of :meth:`threshold`.
         """
         i = np.searchsorted(-scores_of(self.keys), -threshold, 'right')
         fpr, tpr = (
@@ -169,7 +179,7 @@ class DetectionCurve:
 
 
 class RiskCoverage:
-    """Share of errors among the pixels whose score is lowest.
+    """Share of errors among the pixels with the lowest scores.
 
     ``risk(c)`` is the error rate of the share ``c`` of all pixels with the
     lowest scores. Pixels with equal scores come in random order, so the risk
@@ -187,7 +197,7 @@ class RiskCoverage:
 
     @property
     def num_pixels(self) -> int:
-        """Number of pixels in all."""
+        """Number of all pixels."""
         return int(self.covered[-1])
 
     def aurc(self) -> float:
@@ -199,7 +209,7 @@ class RiskCoverage:
         c, e = np.diff(self.covered), np.diff(self.errors)
         n, before = self.covered[:-1], self.errors[:-1]
         harmonic = torch.digamma(torch.from_numpy(self.covered + 1.)).diff()
-        # Not e * n / c: that product of pixels overflows 64 bits.
+        # e * n could overflow 64 bits.
         total = e + (before - e * (n / c)) * harmonic.numpy()
         return float(total.sum() / self.num_pixels)
 
@@ -217,7 +227,7 @@ class RiskCoverage:
 
 
 def equal_mass_bins(histogram: ScoreHistogram, num_bins: int) -> np.ndarray:
-    """Divide pixels into bins of equally many, in the order of confidence.
+    """Divide pixels into bins of equal size, in the order of confidence.
 
     Args:
         histogram (ScoreHistogram): Confidences, with labels 0 (right) and 1

@@ -1,4 +1,4 @@
-"""Read what the metrics need from a sample, and check it."""
+"""Read and check the fields of a sample for the metrics."""
 import torch
 from torch import Tensor
 
@@ -8,8 +8,8 @@ from abnn_mmseg.datasets.protocol import (  # noqa: F401
     OOD,
 )
 
-# The column of void pixels in the counts of a histogram. Label files have
-# VOID (255) instead.
+# The column of void pixels in the counts of a histogram. In label files void
+# is 255.
 VOID_COLUMN = 2
 
 
@@ -41,8 +41,10 @@ def anomaly_labels(sample: dict, scores: Tensor) -> Tensor:
 
 
 def pixel_kinds(sample: dict, scores: Tensor) -> Tensor:
-    """As :func:`anomaly_labels`; where an image has none, all pixels that
-    have a class are in-distribution, the others void."""
+    """As :func:`anomaly_labels`, also for images without anomaly labels.
+
+    There, pixels with a class are in-distribution and all others void.
+    """
     if 'gt_anomaly' in sample:
         return anomaly_labels(sample, scores)
     labels = _ground_truth(sample, 'gt_sem_seg', 'LoadAnnotations', scores)
@@ -52,18 +54,18 @@ def pixel_kinds(sample: dict, scores: Tensor) -> Tensor:
 def class_logits(sample: dict) -> Tensor:
     """Logits whose softmax is the mean probability, ``[C, H * W]``.
 
-    Heads with one output give two classes: mmseg stores their foreground
-    probability, not a logit.
+    Heads with one output have two classes. For them mmseg stores the
+    foreground probability, not a logit.
     """
     if 'seg_logits' not in sample:
         raise ValueError(f'The prediction for {path_of(sample)} has no '
                          'seg_logits; calibration needs them.')
     logits = sample['seg_logits']['data'].float().flatten(1)
-    top = logits.amax(0)  # NaN is the maximum of its pixel
+    top = logits.amax(0)  # is NaN if any logit of a pixel is
     if top.isnan().any():
         raise ValueError(f'seg_logits of {path_of(sample)} have NaN values')
     if top.isinf().any():
-        # Some -inf are classes of probability 0.
+        # A single -inf is a class of probability 0, which is allowed.
         raise ValueError(
             f'seg_logits of {path_of(sample)} are infinite, so they have no '
             'softmax; run the network in float32, or load weights of a '
@@ -76,7 +78,7 @@ def class_logits(sample: dict) -> Tensor:
 
 
 def class_labels(sample: dict) -> Tensor:
-    """Train ids, with 255 where there is none, int64 ``[H * W]``."""
+    """Train ids, 255 where there is none, int64 ``[H * W]``."""
     logits = sample['seg_logits']['data']
     num_classes = max(2, len(logits))
     labels = _ground_truth(sample, 'gt_sem_seg', 'LoadAnnotations',
@@ -91,7 +93,7 @@ def class_labels(sample: dict) -> Tensor:
 
 
 def path_of(sample: dict) -> str:
-    """The name of a sample in messages."""
+    """The path of a sample, for messages."""
     return str(sample.get('img_path', 'an image without img_path'))
 
 
@@ -106,5 +108,5 @@ def _ground_truth(sample: dict, name: str, loader: str,
             f'{name} of {path_of(sample)} is {tuple(labels.shape)}, but the '
             f'prediction is {tuple(shape)}; the labels must not be resized '
             'at test time (load them after Resize).')
-    # mmengine moves images to the GPU, but no labels.
+    # mmengine moves images to the GPU, but not labels.
     return labels.to(prediction.device)

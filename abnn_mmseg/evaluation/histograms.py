@@ -1,14 +1,14 @@
-"""A histogram of scores that merges exactly and never grows.
+"""A histogram of scores that merges exactly and has bounded size.
 
 Each score becomes an integer key in the same order. A bin holds all keys that
-agree but for their last ``level`` bits, and only bins that hold something are
-stored. When there are more than ``max_bins`` of them, ``level`` rises until
-they fit: so it is the smallest level that fits *all* the data, whatever the
-order the data came in or was merged in, and however it was split.
+are equal without their last ``level`` bits; empty bins are not stored. If
+there are more than ``max_bins`` bins, ``level`` rises until they fit. So it is
+the smallest level that fits *all* data, however the data was split, ordered
+and merged.
 
-The key of a float32 is its bit pattern, i.e. bins have a relative width; in
-[0.5, 1] it is that of ``1 - x``, so bins are as fine near 1 as near 0. Up to
-``max_bins`` distinct scores (heavy ties, 8-bit maps) are kept exactly.
+The key of a float32 is its bit pattern, so the width of bins is relative. In
+[0.5, 1] it is the pattern of ``1 - x``, so bins are as fine near 1 as near 0.
+Up to ``max_bins`` distinct scores are kept exactly.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ BLOCK = 2**16
 
 
 def check_max_bins(max_bins: int) -> int:
-    """Raise ValueError unless a histogram can have so many bins."""
+    """Raise ValueError unless this is a number of bins."""
     whole = isinstance(max_bins, int) and not isinstance(max_bins, bool)
     if not whole or max_bins < 1:
         raise ValueError(f'max_bins={max_bins!r} is not a number of bins; '
@@ -39,8 +39,8 @@ class ScoreHistogram:
         low, high (Tensor): Smallest and largest key in each bin, ascending,
             int64 ``[N]``; equal if all pixels of the bin have one score.
         counts (Tensor): Pixels of each label in each bin, int64 ``[N, L]``.
-        level (int): Low bits of the key that a bin ignores; 0 is exact.
-        max_bins (int): N never exceeds it.
+        level (int): Number of low bits of a key that bins ignore; 0 is exact.
+        max_bins (int): The largest N.
     """
 
     def __init__(self,
@@ -62,7 +62,7 @@ class ScoreHistogram:
 
         Args:
             scores (Tensor): Any finite or infinite values, no NaN.
-            labels (Tensor): As many integers in 0 .. num_labels - 1.
+            labels (Tensor): An integer in 0 .. num_labels - 1 for each.
             num_labels (int): Defaults to 2.
             max_bins (int): Bins to keep at most. Defaults to 2**18.
         """
@@ -74,8 +74,8 @@ class ScoreHistogram:
         ends = ends[:len(starts)]
         counts = [ends - starts]
         for label in range(1, num_labels):
-            # Found by the first score of each bin: there are few bins, and
-            # few pixels of these labels.
+            # A search by the first score of each bin is fast, because there
+            # are few bins, and few pixels of these labels.
             few = _sorted(scores[indices_of(labels == label)])
             before = torch.searchsorted(few, ordered[starts])
             counts.append(before.diff(append=before.new_tensor([len(few)])))
@@ -85,7 +85,7 @@ class ScoreHistogram:
             torch.stack(counts, 1), level, max_bins)
 
     def merge(self, other: 'ScoreHistogram') -> 'ScoreHistogram':
-        """The histogram of both data sets together."""
+        """The histogram of the data of both."""
         max_bins = min(self.max_bins, other.max_bins)
         low = torch.cat([self.low, other.low])
         order = _argsort(low)
@@ -95,8 +95,8 @@ class ScoreHistogram:
         starts, level = _find_bins(
             _levels(low), max(self.level, other.level), max_bins)
         last = torch.cat([starts[1:], starts.new_tensor([len(low)])]) - 1
-        # Bins ascend and do not overlap, so maxima and sums that run over
-        # all of them give the largest key and the pixels of each.
+        # Bins ascend and do not overlap, so the largest key and the pixels of
+        # each follow from cumulative maxima and sums.
         high = torch.cat([self.high, other.high])[order].cummax(0).values
         counts = torch.cat([self.counts, other.counts])
         until = counts.index_select(0, order).cumsum(0).index_select(0, last)
@@ -122,7 +122,7 @@ def keys_of(scores: Tensor) -> Tensor:
 
     Equal scores have equal keys, larger ones larger keys.
     """
-    # Scores ascend, so negative and positive ones are two ranges.
+    # Scores are sorted: the negative ones come first.
     negative = int(torch.searchsorted(scores, 0.))
     keys = torch.cat([
         _keys_of_sizes(scores[:negative].neg().flip(0)).neg_().flip(0),
@@ -153,9 +153,9 @@ def scores_of(keys: Tensor) -> np.ndarray:
 
 
 def _levels(keys: Tensor) -> Tensor:
-    """The level from which on each key shares a bin with the one before.
+    """The lowest level at which each key shares a bin with the one before.
 
-    Keys ascend; levels are uint8.
+    Keys are sorted; levels are uint8.
     """
     differ = (keys[1:] ^ keys[:-1]).double().view(torch.int64)
     # The exponent of a double is the highest bit in which the two differ.
@@ -164,7 +164,7 @@ def _levels(keys: Tensor) -> Tensor:
 
 
 def _levels_of_scores(scores: Tensor) -> Tensor:
-    # In blocks that stay in the processor's cache.
+    # In blocks that fit into the processor's cache.
     return torch.cat([
         _levels(keys_of(scores[start:start + BLOCK + 1]))
         for start in range(0, max(1, len(scores) - 1), BLOCK)
@@ -173,9 +173,9 @@ def _levels_of_scores(scores: Tensor) -> Tensor:
 
 def _find_bins(levels: Tensor, level: int,
                max_bins: int) -> tuple[Tensor, int]:
-    """Where bins start, at the first level from ``level`` on that fits."""
+    """Starts of the bins, at the lowest level from ``level`` that fits."""
     later = torch.bincount(levels, minlength=KEY_BITS + 1)
-    # How many bins start after the first one, at each level.
+    # The number of bins after the first one, at each level.
     later = len(levels) - later.cumsum(0)
     level += int((later[level:] >= max_bins).sum())
     starts = indices_of(levels > level) + 1
@@ -183,22 +183,22 @@ def _find_bins(levels: Tensor, level: int,
 
 
 def _sorted(scores: Tensor) -> Tensor:
-    # numpy sorts with vector instructions, torch's CPU sort drags the
-    # indices along: many times slower.
+    # On a CPU, numpy sorts many times faster than torch, which also sorts
+    # indices.
     if scores.device.type == 'cpu':
         return torch.from_numpy(np.sort(scores.numpy()))
     return scores.sort().values
 
 
 def indices_of(mask: Tensor) -> Tensor:
-    """Where a flat mask is true; ``nonzero``, on a CPU twice as fast."""
+    """Indices where a flat mask is true; faster than ``nonzero`` on a CPU."""
     if mask.device.type == 'cpu':
         return torch.from_numpy(np.flatnonzero(mask.numpy()))
     return mask.nonzero().flatten()
 
 
 def _argsort(keys: Tensor) -> Tensor:
-    # A stable sort is a merge sort, linear for two sorted halves.
+    # The stable sort is linear for two sorted halves.
     if keys.device.type == 'cpu':
         return torch.from_numpy(np.argsort(keys.numpy(), kind='stable'))
     return keys.argsort()

@@ -1,4 +1,4 @@
-"""What every image adds to the metrics of a set: a few small arrays."""
+"""Statistics of single images, from which metrics can be resampled."""
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any, Optional
@@ -21,10 +21,10 @@ Arrays = dict[str, np.ndarray]
 
 @METRICS.register_module()
 class ImageStatisticsMetric(BaseMetric):
-    """Keep sufficient statistics of each image, to resample images with.
+    """Keeps the statistics of each image that pooled metrics depend on.
 
-    It gives no numbers of its own: after ``evaluate``, :attr:`arrays` holds
-    them, the images along the first axis of each.
+    It has no metrics of its own. After ``evaluate``, :attr:`arrays` holds the
+    statistics, with images along the first axis.
 
     - ``intersect``, ``union``: pixels of each class, ``[N, C]``;
     - ``calibration``: pixels, sum of confidences and right pixels in each of
@@ -63,7 +63,7 @@ class ImageStatisticsMetric(BaseMetric):
             self.results.append((self._of_classes(sample), histograms))
 
     def _of_classes(self, sample: dict) -> dict[str, torch.Tensor]:
-        """What needs class labels; nothing where there are none."""
+        """The statistics that need class labels; empty without labels."""
         if 'gt_sem_seg' not in sample:
             return {}
         labels = class_labels(sample)
@@ -92,13 +92,13 @@ class ImageStatisticsMetric(BaseMetric):
         return {}
 
     def state_dict(self) -> dict:
-        """What was kept so far, as tensors and builtins."""
+        """The statistics so far, as tensors and builtins."""
         return dict(results=[
             (statistics, {k: vars(h) for k, h in histograms.items()})
             for statistics, histograms in self.results])
 
     def load_state_dict(self, state: dict) -> None:
-        """Go on from there."""
+        """Continue from stored statistics."""
         self.results = [
             (statistics,
              {k: ScoreHistogram(**h) for k, h in histograms.items()})
@@ -106,7 +106,7 @@ class ImageStatisticsMetric(BaseMetric):
 
 
 def image_statistics(metrics: Sequence[BaseMetric]) -> Optional[Arrays]:
-    """The arrays of the metric that keeps them, None if there is none."""
+    """The arrays of the first such metric; None without one."""
     for metric in metrics:
         if isinstance(metric, ImageStatisticsMetric):
             return metric.arrays
@@ -119,7 +119,7 @@ def _stacked(score: str, histograms: list[ScoreHistogram]) -> Arrays:
     bins = (total.low >> total.level).numpy()
     counts = np.zeros((len(histograms), len(bins), 2), np.int32)
     for row, histogram in zip(counts, histograms):
-        # Bins of an image are parts of those of the set.
+        # Each bin of an image lies in one bin of the set.
         own = np.searchsorted(bins, (histogram.low >> total.level).numpy())
         np.add.at(row, own, histogram.counts.numpy())
     return {score: counts, f'{score} low': total.low.numpy(),

@@ -1,4 +1,4 @@
-"""Draw the curves of the metrics: a PNG to look at, a JSON to read."""
+"""Save the curves of the metrics as PNG and JSON."""
 import json
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +11,7 @@ from abnn_mmseg.utils import atomic_path, atomic_write
 
 def save_detection(curves: dict[str, DetectionCurve], folder: str,
                    prefix: str) -> None:
-    """ROC and precision-recall curves, one line per score.
+    """Save ROC and precision-recall curves, one line per score.
 
     Writes ``<prefix>_roc.png``, ``<prefix>_pr.png``, ``<prefix>_curves.json``.
     """
@@ -36,7 +36,7 @@ def save_detection(curves: dict[str, DetectionCurve], folder: str,
 
 def save_risk_coverage(curves: dict[str, RiskCoverage], folder: str,
                        prefix: str) -> None:
-    """Risk-coverage curves, one line per score.
+    """Save risk-coverage curves, one line per score.
 
     Writes ``<prefix>_risk_coverage.png`` and ``.json``.
     """
@@ -54,7 +54,7 @@ def save_risk_coverage(curves: dict[str, RiskCoverage], folder: str,
 
 def save_reliability(count: np.ndarray, confidence: np.ndarray,
                      right: np.ndarray, folder: str, prefix: str) -> None:
-    """Reliability diagram: accuracy against confidence, bin by bin.
+    """Save a reliability diagram: accuracy against confidence, by bin.
 
     Writes ``<prefix>_reliability.png`` and ``.json``.
 
@@ -62,8 +62,8 @@ def save_reliability(count: np.ndarray, confidence: np.ndarray,
         count, confidence, right (np.ndarray): Number of pixels, sum of
             confidences and number of right pixels in each of B bins of equal
             width.
-        folder (str): Where to.
-        prefix (str): What file names begin with.
+        folder (str): Folder of the files.
+        prefix (str): Start of the file names.
     """
     bins, used = len(count), count > 0
     confidence = confidence[used] / count[used]

@@ -1,4 +1,4 @@
-"""How many unknown objects uncertainty finds, counting objects not pixels."""
+"""Measure how many unknown objects scores find."""
 import math
 import os
 import shutil
@@ -44,19 +44,19 @@ class RegionMetric(RunningMetric):
     not. Void pixels are left out. Areas are connected by 8 neighbours; a
     pixel is found where ``score >= threshold``.
 
-    Without thresholds, the maps are kept in a temporary folder until the end
-    of the set, when the threshold of the best pixel-level F1 is known. That
-    is the benchmark's choice, made on the labels it is measured on.
+    Without thresholds, maps are kept in a temporary folder until the end of
+    the set, and the threshold with the best pixel-level F1 is used. This is
+    the benchmark's rule, which chooses on the test labels themselves.
 
     Args:
         scores (Sequence[str]): Uncertainty maps to evaluate.
             Defaults to ('entropy', ).
         thresholds (float | dict, optional): One number, or numbers by score.
-            Defaults to None, those of the best F1.
+            Defaults to those with the best F1.
         min_area (int): Found areas with fewer pixels are dropped. Defaults
-            to 500, the benchmark's for AnomalyTrack; ObstacleTrack has 50.
+            to 500, as in AnomalyTrack; ObstacleTrack has 50.
         min_truth (int): True areas with fewer pixels become void. Defaults
-            to 100; ObstacleTrack has 10.
+            to 100, as in AnomalyTrack; ObstacleTrack has 10.
         **kwargs: See :class:`mmengine.evaluator.BaseMetric`.
     """
 
@@ -91,7 +91,7 @@ class RegionMetric(RunningMetric):
         return {score: float(thresholds[score]) for score in self.scores}
 
     def measure(self, sample: dict) -> tuple[dict, Totals]:
-        """Overlaps of one image, or its maps if thresholds are unknown."""
+        """Overlaps of one image, or its maps if there are no thresholds."""
         maps = {score: score_map(sample, score) for score in self.scores}
         labels = anomaly_labels(sample, maps[self.scores[0]])
         totals: Totals = {}
@@ -107,8 +107,7 @@ class RegionMetric(RunningMetric):
         return self._overlaps(planes, truth, self.thresholds), totals
 
     def evaluate(self, size: int) -> dict:
-        """Choose thresholds over all processes if there are none, then
-        measure."""
+        """Compute the metrics; choose thresholds first if there are none."""
         try:
             if self.thresholds is None:
                 chosen = self._choose(size)
@@ -139,7 +138,7 @@ class RegionMetric(RunningMetric):
 
     def _overlaps(self, maps: Mapping[str, np.ndarray], labels: np.ndarray,
                   thresholds: Mapping[str, float]) -> dict:
-        """Lists of ``Agreement`` by score."""
+        """Fields of ``Agreement`` as lists, by score."""
         areas = components(labels == OOD)
         small = np.bincount(areas.ravel()) < self.min_truth
         small[0] = False
@@ -161,7 +160,7 @@ class RegionMetric(RunningMetric):
         return path
 
     def _choose(self, size: int) -> dict[str, float]:
-        """Thresholds of the best F1 of the pixels of all processes."""
+        """Thresholds with the best F1 over the pixels of all processes."""
         rank, world_size = get_dist_info()
         own = self._total
         if (len(self.results) - 1) * world_size + rank < size:
@@ -190,7 +189,7 @@ def _mean(values: np.ndarray) -> float:
 
 
 def _f1(found: Agreement) -> float:
-    """Mean over ``LEVELS``; NaN if nothing is true and nothing found."""
+    """Mean F1 over ``LEVELS``; NaN without true and found areas."""
     if not len(found.truth) and not len(found.precision):
         return math.nan
     hits = (found.truth[:, None] >= LEVELS).sum(0)

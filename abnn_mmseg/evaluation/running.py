@@ -17,21 +17,21 @@ Totals = dict[str, Any]
 
 
 class RunningMetric(BaseMetric):
-    """Keep a few numbers per image, and running totals over all images.
+    """Keeps a few numbers per image, and running totals over all images.
 
-    The numbers go the way of every mmengine metric, ``self.results``. Totals
-    must merge exactly (histograms and integer tensors do), so that any number
-    of processes gives the same values.
+    The numbers are in ``self.results``, as in every mmengine metric. Totals
+    must merge exactly, as histograms and integer tensors do, so that the
+    values do not depend on the number of processes.
 
-    A distributed sampler repeats images until all ranks have equally many;
-    mmengine drops the repeated results, and so must the totals. With
-    DefaultSampler image j of rank r is number ``j * world_size + r``, so at
-    most the last image of a rank is a repetition: it waits in ``_last`` until
-    the next one comes or ``evaluate`` knows the number of images.
+    A distributed sampler repeats images until all ranks have equally many.
+    mmengine drops repeated results, and the totals must not contain them. With
+    DefaultSampler image j of rank r is number ``j * world_size + r``, so only
+    the last image of a rank can be a repetition. It stays in ``_last`` until
+    the next one, or until ``evaluate`` knows the number of images.
 
     Args:
         plot_dir (str, optional): Folder for the curves, as PNG and JSON.
-            Defaults to None, none are drawn.
+            Defaults to None: no curves are saved.
         **kwargs: See :class:`mmengine.evaluator.BaseMetric`.
     """
 
@@ -43,7 +43,7 @@ class RunningMetric(BaseMetric):
 
     @abstractmethod
     def measure(self, sample: dict) -> tuple[dict, Totals]:
-        """Numbers of one image, and what it adds to the totals."""
+        """Numbers of one image, and its part of the totals."""
 
     @abstractmethod
     def summarize(self, results: list, totals: Totals) -> dict[str, float]:
@@ -58,13 +58,13 @@ class RunningMetric(BaseMetric):
             self.results.append(numbers)
 
     def evaluate(self, size: int) -> dict:
-        """Sum the totals of all processes, then the metrics on the first."""
+        """Sum the totals of all processes; compute metrics on the first."""
         rank, world_size = get_dist_info()
         number = (len(self.results) - 1) * world_size + rank
         if number < size:
             self._total = merge_totals(self._total, self._last)
         part = {name: total.cpu() for name, total in self._total.items()}
-        # Not in collect_dir itself: mmengine uses that right afterwards.
+        # mmengine itself uses collect_dir right afterwards.
         folder = self.collect_dir and osp.join(self.collect_dir, 'totals')
         parts = collect_results([part], world_size, self.collect_device,
                                 folder)
@@ -78,14 +78,14 @@ class RunningMetric(BaseMetric):
         return self.summarize(results, self._total)
 
     def state_dict(self) -> dict:
-        """What was measured so far, as tensors and builtins."""
+        """The measurements so far, as tensors and builtins."""
         return dict(
             results=self.results,
             total=_encode(self._total),
             last=_encode(self._last))
 
     def load_state_dict(self, state: dict) -> None:
-        """Go on from a stored :meth:`state_dict`."""
+        """Continue from a stored :meth:`state_dict`."""
         self.results = state['results']
         self._total = _decode(state['total'])
         self._last = _decode(state['last'])

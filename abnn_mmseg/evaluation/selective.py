@@ -1,4 +1,4 @@
-"""Error rate of the pixels that remain without the uncertain ones."""
+"""Measure the error rate without the most uncertain pixels."""
 import math
 from collections.abc import Sequence
 from typing import Optional
@@ -31,11 +31,9 @@ class SelectiveMetric(RunningMetric):
 
     ``risk@80`` is the share of wrong pixels among the 80 % of all pixels with
     the lowest score; ``AURC`` the mean of the risk over all coverages;
-    ``AUROC`` the chance that a wrong pixel scores higher than a right one.
-    Keys are ``sel/pooled/<score>/AURC``, and so on with ``AUROC`` and
-    ``risk@<coverage>``:
-    all pixels of the set that have a class are pooled (void and OOD left
-    out).
+    ``AUROC`` the probability that a wrong pixel scores higher than a right
+    one. Keys are ``sel/pooled/<score>/<AURC|AUROC|risk@coverage>``. All
+    pixels of the set that have a class are pooled, so neither void nor OOD.
 
     Args:
         scores (Sequence[str]): Uncertainty maps to order the pixels by.
@@ -65,7 +63,7 @@ class SelectiveMetric(RunningMetric):
         self.max_bins = check_max_bins(max_bins)
 
     def measure(self, sample: dict) -> tuple[dict, Totals]:
-        """Histograms of one image's scores, right and wrong apart."""
+        """Histograms of one image's scores, for right and wrong pixels."""
         labels = class_labels(sample)
         known = indices_of(labels != IGNORE)
         pred = sample['pred_sem_seg']['data'].flatten()

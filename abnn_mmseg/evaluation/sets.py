@@ -1,4 +1,4 @@
-"""Calibrate label sets and alarms, and test whether they keep a promise."""
+"""Calibrate label sets and alarms, and test their guarantees."""
 import math
 from typing import Any, Optional
 
@@ -35,7 +35,7 @@ from abnn_mmseg.uncertainty.guarantees import (
 )
 from abnn_mmseg.utils.choices import one_of
 
-# What a promise is calibrated on, if not on all images.
+# The images that each risk is calibrated on.
 NEEDS = {
     'label-set': 'images with a labelled pixel',
     'coverage': 'images with a labelled pixel',
@@ -45,18 +45,18 @@ NEEDS = {
 
 
 class RiskCalibration(RunningMetric):
-    """Finds the threshold of a promise; see :mod:`.risks` for the maths.
+    """Finds the threshold of a guarantee; see :mod:`.risks` for the maths.
 
-    :meth:`evaluate` gives ``threshold``, ``measured``, the risk on these very
-    images, and ``images``, how many of them count. Memory is constant but for
-    a few numbers an image.
+    :meth:`evaluate` returns ``threshold``; ``measured``, the risk on these
+    images; and ``images``, the number of images it is calibrated on. Memory
+    is constant except for a few numbers per image.
 
     Args:
         risk (str): One of ``RISKS``.
         level (float): The risk to promise.
-        score (str, optional): Of an alarm.
-        part (float, optional): Of an image's pixels: the share to cover for
-            ``coverage``, the share that a false alarm must exceed.
+        score (str, optional): The score of an alarm.
+        part (float, optional): Share of an image's pixels: those to cover for
+            ``coverage``, those that a false alarm must exceed.
     """
 
     def __init__(self, risk: str, level: float, score: Optional[str] = None,
@@ -71,7 +71,7 @@ class RiskCalibration(RunningMetric):
         self.part = check_part(risk, part)
 
     def measure(self, sample: dict) -> tuple[dict, Totals]:
-        """Shares of one image, or the number it gives."""
+        """The shares of one image, or its one number."""
         values = self._values(sample)
         if not values.numel():
             return dict(used=False), {}
@@ -92,7 +92,7 @@ class RiskCalibration(RunningMetric):
         return scores[pixel_kinds(sample, scores) == wanted]
 
     def summarize(self, results: list, totals: Totals) -> dict[str, float]:
-        """The threshold, or a sentence on how many images it takes."""
+        """The threshold; raises ValueError if there are too few images."""
         used = [row for row in results if row['used']]
         check_images(self.level, len(used), NEEDS[self.risk])
         found: dict[str, float] = dict(images=len(used))
@@ -104,7 +104,7 @@ class RiskCalibration(RunningMetric):
             numbers = [row['number'] for row in used]
             limit = conformal_quantile(numbers, self.level)
             measured = sum(n > limit for n in numbers) / len(numbers)
-            # Above the limit, and not from it on, is an alarm.
+            # A score equal to the limit raises no alarm.
             threshold = -limit if self.risk == 'coverage' else float(
                 np.nextafter(np.float32(limit), np.float32(np.inf)))
         return dict(found, threshold=threshold, measured=measured)
@@ -112,10 +112,10 @@ class RiskCalibration(RunningMetric):
 
 @METRICS.register_module()
 class GuaranteeMetric(RunningMetric):
-    """Whether label sets and alarms keep what was promised, in percent.
+    """Measures label sets and alarms against their guarantees, in percent.
 
-    It takes what the segmentor predicted with the guarantees that are stored
-    for it, see ``abnn certify``. Keys are ``risk/<risk>/<name>``:
+    They are predicted by a segmentor with stored guarantees, see ``abnn
+    certify``. Keys are ``risk/<risk>/<name>``:
 
     - ``label-set``: ``coverage``, the mean over images of the share of
       labelled pixels whose set holds the true class;
@@ -128,8 +128,8 @@ class GuaranteeMetric(RunningMetric):
     - ``miss``: ``missed``, the mean over images of the share of their unknown
       pixels that are not flagged.
 
-    ``promised`` stands beside each: for coverages the least, for the others
-    the most that was promised on average.
+    ``promised`` is added to each: the lower bound of a coverage, the upper
+    bound of the others, on average.
     """
 
     default_prefix = 'risk'
@@ -171,7 +171,7 @@ class GuaranteeMetric(RunningMetric):
 
 
 def guarantees_of(sample: dict) -> list[Guarantee]:
-    """The guarantees that a prediction came with."""
+    """The guarantees of a prediction."""
     known = sample.get('guarantees')
     if not known:
         raise ValueError(
@@ -183,7 +183,7 @@ def guarantees_of(sample: dict) -> list[Guarantee]:
 
 
 def check_part(risk: str, part: Optional[float]) -> Optional[float]:
-    """The part of an image that a promise is about, checked."""
+    """The share of an image that a guarantee is about, or its default."""
     if risk == 'coverage':
         part = 0.9 if part is None else part
         if not 0 < part <= 1:

@@ -18,6 +18,7 @@ from abnn_mmseg.export.inferencer import ABNNInferencer, unwrapped
 from abnn_mmseg.export.inputs import Frames, fps_of
 from abnn_mmseg.export.pipeline import Loaded, Pipeline
 from abnn_mmseg.export.record import Record
+from abnn_mmseg.export.result import MapResult
 from abnn_mmseg.export.scales import with_scales
 from abnn_mmseg.export.tiling import TiledInferencer
 from abnn_mmseg.export.writers import ThreadedWriter, WriterSettings
@@ -25,18 +26,18 @@ from abnn_mmseg.utils.configs import part_of
 from abnn_mmseg.utils.console import progress_bar
 
 SPLITS = ('train', 'val', 'test')
-# Formats in colours, and on how many images their scales are measured.
-PICTURES, MEASURED = {'heatmap', 'overlay'}, 4
+# Formats in colours; the number of images on which scales are measured.
+PICTURES, MEASURED = {'heatmap', 'overlay', 'video'}, 4
 
 
 class Export(NamedTuple):
-    """Number of images written, and of those that were finished before."""
+    """Number of images written, and of images that were complete before."""
     written: int
     skipped: int
 
 
 class Item(NamedTuple):
-    """An image of a source before it is loaded: its name and files."""
+    """An image that is not loaded yet: its name, loader and files."""
     name: str
     load: Callable[[], Loaded]
     files: Sequence[Path]
@@ -63,43 +64,33 @@ def export_maps(inferencer: ABNNInferencer,
         source (str): Image, folder, glob, volume or video; or ``'test'``,
             ``'val'``, ``'train'`` for the config's dataset, with its ground
             truth.
-        folder (str): Output folder; every format has its own in it. It is
-            that of one model and one choice of settings, see
+        folder (str): Output folder, with a folder for every format. It holds
+            files of one model with one choice of settings, see
             :class:`Record`.
         formats (Sequence[str]): See :mod:`abnn_mmseg.export.formats`.
         limit (int, optional): Only the first images.
-        batch_size (int): Images in one pass, which may differ in size; with
-            ``tile``, tiles.
+        batch_size (int): Images in one pass, which may differ in size, or
+            tiles. Defaults to 1.
         probability (bool): Put the mean probability into the ``npz``.
         tile (int, optional): For large images: height and width of the tiles
             that are predicted one after the other. Then ``npy`` is written
-            tile by tile and has the prediction, too; other formats get every
-            n-th pixel, at most 2048 a side. See :class:`TiledInferencer`.
+            tile by tile and includes the prediction; other formats have every
+            n-th pixel, at most 2048 per side. See :class:`TiledInferencer`.
         shard (str, optional): ``'3/16'`` for the third of 16 parts of the
-            images, each exported by a job of its own without a launcher, in
-            any order, into the same folder. Implies ``resume``.
-        settings: Fields of :class:`WriterSettings`. Without ``threshold``,
-            those that are stored with the members are applied.
+            images, exported by separate jobs without a launcher, in any
+            order, into the same folder. Implies ``resume``.
+        settings: Fields of :class:`WriterSettings`. The default of
+            ``threshold`` is stored with the members.
     """
-    _check(formats, probability, limit)
+    _check(formats, probability, limit, shard, settings)
     if 'nifti' in formats:
         settings['volumes'] = _volumes(source, tile)
     if tile is not None:
         inferencer = TiledInferencer(inferencer, tile)
     count, items = find_items(inferencer, source, folder)
-    live = count is None
-    if limit is not None:
-        limit = min(limit, sys.maxsize)
-        count, items = min(limit, count or limit), islice(items, limit)
-    count = count or 0
-    _complete(settings, inferencer, source)
+    _complete(settings, inferencer, source, shard)
     rank, world = get_dist_info()
     part, parts = shard_of(shard, rank, world)
-    if shard is not None:
-        if settings.get('overwrite'):
-            raise ValueError('--overwrite would remove the files of other '
-                             'shards; remove the folder instead.')
-        settings['resume'] = True
     record = Record(
         WriterSettings(
             folder, inferencer.scores, classes=inferencer.classes,
@@ -107,51 +98,103 @@ def export_maps(inferencer: ABNNInferencer,
             **settings),
         formats, model=model_fingerprint(inferencer), tiles=tile is not None,
         probability=probability)
-    writers = record.open_writers()
-    listed = hashlib.sha256()
-    items = _listing(items, listed)
-    done = torch.zeros(2, dtype=torch.int64)
-    bar = progress_bar(f'Export to {folder}', len(range(part, count, parts)))
-    with ThreadedWriter(writers) as writer, bar as show:
+    run = _Run(inferencer, record, count, items, limit)
+    return run.export(part, parts, batch_size, probability, shard)
 
-        def jobs() -> Iterator[Callable[[], Loaded]]:
-            """Yield the loading functions of images that are not done yet."""
-            for item in islice(items, part, None, parts):
-                if record.is_done(item.name, item.files) and (
-                        writer.complete(item.name)):
-                    done[1] += 1
-                    show(int(done.sum()))
-                else:
-                    yield item.load
 
-        if isinstance(inferencer, TiledInferencer):
-            inferencer.write_to(
-                writers, lambda part: show(int(done.sum()) + part))
-        results = inferencer.results(
-            jobs(), batch_size, probability, 0 if live else None)
-        if not PICTURES.isdisjoint(formats):
-            results = with_scales(
-                results, record.settings, MEASURED if tile is None else 1)
+class _Run:
+    """The export of the images of a source.
+
+    Args:
+        inferencer (ABNNInferencer): The model.
+        record (Record): The record of the output folder.
+        count (int, optional): Number of images; None for a camera.
+        items (Iterator[Item]): The images.
+        limit (int, optional): Only the first images.
+    """
+
+    def __init__(self, inferencer: ABNNInferencer, record: Record,
+                 count: Optional[int], items: Iterator[Item],
+                 limit: Optional[int]) -> None:
+        self.inferencer = inferencer
+        self.record = record
+        self.is_live = count is None
+        if limit is not None:
+            limit = min(limit, sys.maxsize)
+            count, items = min(limit, count or limit), islice(items, limit)
+        self.count = count or 0
+        self.listed = hashlib.sha256()
+        self.items = _listing(items, self.listed)
+        self.written = self.skipped = 0
+
+    def export(self, part: int, parts: int, batch_size: int,
+               probability: bool, shard: Optional[str]) -> Export:
+        """Predict and write the images of this process.
+
+        Args:
+            part (int): Number of this process among those of all shards.
+            parts (int): Number of these processes.
+            batch_size (int): Images, or tiles, in one pass.
+            probability (bool): Put the mean probability into the ``npz``.
+            shard (str, optional): This shard, such as ``'3/16'``.
+        """
+        settings = self.record.settings
+        writers = self.record.open_writers()
+        bar = progress_bar(f'Export to {settings.folder}',
+                           len(range(part, self.count, parts)))
+        with ThreadedWriter(writers) as writer, bar as self._bar:
+            if isinstance(self.inferencer, TiledInferencer):
+                self.inferencer.write_to(writers, self._show)
+            results = self.inferencer.results(
+                self._unfinished(part, parts), batch_size, probability,
+                0 if self.is_live else None)
+            if not PICTURES.isdisjoint(self.record.formats):
+                is_tiled = isinstance(self.inferencer, TiledInferencer)
+                results = with_scales(
+                    results, settings, 1 if is_tiled else MEASURED)
+            self._write(results, writer)
+            # All must have written before the first process joins the results.
+            writer.wait()
+            if shard is not None:
+                self.record.note_shard(
+                    f'{part + 1}/{parts}', self.listed.hexdigest()[:16])
+            done = torch.tensor([self.written, self.skipped])
+            all_reduce(done)
+        return Export(*done.tolist())
+
+    def _unfinished(self, part: int,
+                    parts: int) -> Iterator[Callable[[], Loaded]]:
+        """Yield the loading functions of images that are not done yet."""
+        for item in islice(self.items, part, None, parts):
+            if self.record.is_done(item.name, item.files):
+                self.skipped += 1
+                self._show(0)
+            else:
+                yield item.load
+
+    def _write(self, results: Iterator[MapResult],
+               writer: ThreadedWriter) -> None:
         try:
             for result in results:
                 writer.write(result)
-                done[0] += 1
-                show(int(done.sum()))
+                self.written += 1
+                self._show(0)
         except KeyboardInterrupt:
-            # Nothing else ends a camera.
-            if not live:
+            # This is how a camera is stopped.
+            if not self.is_live:
                 raise
-        # The first process joins what all have written when it closes.
-        writer.wait()
-        if shard is not None:
-            record.note_shard(f'{part + 1}/{parts}', listed.hexdigest()[:16])
-        all_reduce(done)
-    return Export(*done.tolist())
+
+    def _show(self, part: float) -> None:
+        """Move the bar to the finished images and a part of the next."""
+        self._bar(self.written + self.skipped + part)
 
 
-def _check(formats: Sequence[str], probability: bool,
-           limit: Optional[int]) -> None:
-    """Refuse what would write nothing."""
+def _check(formats: Sequence[str], probability: bool, limit: Optional[int],
+           shard: Optional[str], settings: dict) -> None:
+    """Raise ValueError for settings that contradict each other."""
+    if shard is not None and settings.get('overwrite'):
+        raise ValueError('--overwrite would remove the files of other '
+                         'shards; remove the folder instead.')
     if probability and 'npz' not in formats:
         raise ValueError("probability is written to the 'npz' only; add that "
                          f'to the formats {list(formats)}, or leave it out.')
@@ -164,8 +207,10 @@ def _check(formats: Sequence[str], probability: bool,
 
 
 def _complete(settings: dict, inferencer: ABNNInferencer,
-              source: Union[str, Path]) -> None:
-    """Fill in what the source and the members know of the settings."""
+              source: Union[str, Path], shard: Optional[str]) -> None:
+    """Fill in settings that depend on other arguments and the members."""
+    if shard is not None:
+        settings['resume'] = True
     if settings.get('fps') is None:
         settings['fps'] = fps_of(source)
     if settings.get('threshold') is None:
@@ -184,7 +229,7 @@ def _listing(items: Iterator[Item], digest: Any) -> Iterator[Item]:
 
 def _volumes(source: Union[str, Path],
              tile: Optional[int]) -> dict[str, Path]:
-    """The volumes that the format ``nifti`` is made of."""
+    """The volumes for the format ``nifti``."""
     if tile is not None:
         raise ValueError("The format 'nifti' has whole slices; leave out "
                          '--tile.')
@@ -197,7 +242,7 @@ def _volumes(source: Union[str, Path],
 
 def shard_of(shard: Optional[str], rank: int,
              world: int) -> tuple[int, int]:
-    """The number of this process among those of all shards, from 0 on."""
+    """Number of this process, and of all processes of all shards."""
     if shard is None:
         return rank, world
     number, _, count = str(shard).partition('/')
@@ -213,10 +258,8 @@ def find_items(inferencer: ABNNInferencer, source: Union[str, Path],
                ) -> tuple[Optional[int], Iterator[Item]]:
     """The number of images of a source, and an iterator over them.
 
-    Nobody knows the number of a camera: None.
-
-    Where the output ``folder`` lies in a folder of images, the maps in it are
-    no inputs.
+    The number is None for a camera. If the output ``folder`` lies in a folder
+    of images, the maps in it are not used as inputs.
     """
     if source in SPLITS and not Path(source).exists():
         return _dataset_items(inferencer, str(source))
@@ -227,13 +270,13 @@ def find_items(inferencer: ABNNInferencer, source: Union[str, Path],
         frames.files = [
             frame for frame in frames.files
             if not _real(str(frame.image)).startswith(maps)]
-    return len(frames), (
+    return None if frames.live else len(frames), (
         Item(frame.name, partial(inferencer.load, frame),
              [frames.video or Path(str(frame.image))]) for frame in frames)
 
 
 def _folders_of_maps(source: Path, folder: Path) -> tuple[str, ...]:
-    """How the paths of maps begin that lie in a folder of images."""
+    """Prefixes of the paths of maps inside a folder of images."""
     source, folder = (Path(os.path.realpath(p)) for p in (source, folder))
     if source == folder:
         return tuple(str(folder / form) + os.sep for form in FORMATS)

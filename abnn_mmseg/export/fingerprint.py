@@ -1,25 +1,24 @@
-"""A digest of everything that the maps of a model depend on."""
+"""A digest of everything that a model's maps depend on."""
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from abnn_mmseg.engine.loading import bayesian_model_cfg
 from abnn_mmseg.export.inferencer import ABNNInferencer
 from abnn_mmseg.models.bnl import bayesian_layers
-from abnn_mmseg.utils.checkpoints import is_prior
+from abnn_mmseg.utils.checkpoints import bytes_of, is_prior
 from abnn_mmseg.utils.files import digest_of
 
-# Options that only training, speed or the place of files depend on.
-UNSEEN = ('init_cfg', 'loss_decode', 'members', 'checkpoints', 'pretrained',
+# Options that no map depends on: of training, speed or places of files.
+IGNORED = ('init_cfg', 'loss_decode', 'members', 'checkpoints', 'pretrained',
           'train_cfg', 'draws_per_pass', 'share_trunk', 'backend_args',
           'guarantees')
-# Attributes of a posterior that maps do not depend on.
-UNSEEN_OF_POSTERIOR = ('model', 'layers', 'every_layer', 'sites',
+# The same for attributes of a posterior.
+IGNORED_OF_POSTERIOR = ('model', 'layers', 'every_layer', 'sites',
                        'draws_per_pass', 'share_trunk',
                        'one_by_one', 'thresholds', 'temperatures',
                        'guarantees')
@@ -28,15 +27,15 @@ UNSEEN_OF_POSTERIOR = ('model', 'layers', 'every_layer', 'sites',
 def model_fingerprint(inferencer: ABNNInferencer) -> str:
     """A digest of weights, members, and settings that a map depends on.
 
-    Settings are those of the config and, where they can be changed later,
-    those of the objects. Files count by their content, not by their names.
+    Settings are those of the config and, if they can be changed later, those
+    of the objects. For files the content counts, not the name.
     """
     model = inferencer.model
     state = {name: value for name, value in model.state_dict().items()
              if not is_prior(name)}
     posterior = {
         name: value for name, value in vars(model.posterior).items()
-        if not name.startswith('_') and name not in UNSEEN_OF_POSTERIOR}
+        if not name.startswith('_') and name not in IGNORED_OF_POSTERIOR}
     posterior['views'] = [str(view) for view in model.posterior.views]
     sha = hashlib.sha256()
     for part in (
@@ -55,7 +54,7 @@ def _seen(cfg: Any) -> Any:
     """A config without the options that no map depends on."""
     if isinstance(cfg, Mapping):
         return {key: _seen(value) for key, value in cfg.items()
-                if key not in UNSEEN}
+                if key not in IGNORED}
     if isinstance(cfg, (list, tuple)):
         return [_seen(value) for value in cfg]
     return cfg
@@ -65,8 +64,7 @@ def _add(sha, value: Any) -> None:
     """Add any value to the digest, without ambiguity."""
     if isinstance(value, Tensor):
         sha.update(f'{value.dtype} {tuple(value.shape)}'.encode())
-        value = value.detach().cpu().contiguous().view(-1)
-        sha.update(value.view(torch.uint8).numpy())
+        sha.update(bytes_of(value))
     elif isinstance(value, Mapping):
         sha.update(f'dict {len(value)}'.encode())
         for key in sorted(value, key=str):
@@ -82,7 +80,7 @@ def _add(sha, value: Any) -> None:
     elif isinstance(value, (str, int, float, type(None))):
         sha.update(json.dumps(value).encode())
     else:
-        # Classes in a config by their name, other objects by their class.
+        # Classes in a config are named, other objects by their class.
         sha.update(getattr(value, '__name__', type(value).__name__).encode())
 
 

@@ -29,20 +29,20 @@ FORMATS = {
     'csv': writers.CsvWriter,
     'gallery': GalleryWriter,
 }
-# Those of large images only.
+# Formats for large images only.
 TILED = ('geotiff', )
 
 
 def build_writers(formats: Sequence[str], folder: Union[str, Path],
                   scores: Sequence[str], tiles: bool = False,
                   **settings) -> list[writers.Writer]:
-    """Make the writers of some formats.
+    """Make the writers of formats.
 
     Args:
         formats: Names among ``FORMATS``.
         folder: Output folder; each format has its own folder in it.
         scores: Names of the maps to write.
-        tiles: Whether whole maps come tile by tile, for ``npy``.
+        tiles: Whether images are predicted tile by tile.
         settings: Fields of :class:`WriterSettings`.
     """
     for name in formats:

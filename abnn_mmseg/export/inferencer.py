@@ -16,11 +16,11 @@ from mmseg.registry import DATASETS
 from torch import nn
 
 from abnn_mmseg.deploy.onnx import export_program
+from abnn_mmseg.deploy.segmentor import channels_of
 from abnn_mmseg.engine.loading import Paths, build_segmentor
-from abnn_mmseg.engine.test_sets import part_of
 from abnn_mmseg.evaluation.fields import class_logits
 from abnn_mmseg.export.inputs import Frame, Frames, Input
-from abnn_mmseg.export.pipeline import Loaded, Pipeline, channels_of
+from abnn_mmseg.export.pipeline import Loaded, Pipeline
 from abnn_mmseg.export.result import MapResult
 from abnn_mmseg.models.guaranteed import current, why_none
 from abnn_mmseg.uncertainty import check_scores
@@ -29,7 +29,7 @@ from abnn_mmseg.uncertainty.guarantees import (
     SET_RISKS,
     Guarantee,
 )
-from abnn_mmseg.utils.configs import find_config
+from abnn_mmseg.utils.configs import find_config, part_of
 from abnn_mmseg.utils.console import progress
 from abnn_mmseg.utils.threads import run_ahead
 
@@ -41,13 +41,13 @@ class ABNNInferencer:
     ``[C, H, W]`` as torchvision does, or PIL's. Results are NumPy arrays;
     :meth:`MapResult.tensors` gives them as tensors.
 
-    The same image and the same seed give the same maps, whatever else is in
-    the batch. Calls keep nothing on the object, so threads may share it; it
-    can be pickled for other processes.
+    The same image and the same seed give the same maps in any batch. Calls do
+    not change the object, so threads may share it; it can be pickled for
+    other processes.
 
     Args:
-        config (str | Config): The ABNN config (or any mmseg config: then the
-            maps are those of the one deterministic network).
+        config (str | Config): The ABNN config, or any mmseg config, whose
+            maps are those of the single network.
         checkpoint (str, optional): The base, or a full checkpoint. Defaults
             to the config's ``load_from``.
         members (str | Sequence[str], optional): Member files.
@@ -91,12 +91,12 @@ class ABNNInferencer:
 
     @property
     def module(self) -> nn.Module:
-        """The model and all its networks as the graph of ``torch.export``:
-        from uint8 ``[1, H, W, 3]``, BGR, to the mean probability and the
-        maps, see :class:`DeployedSegmentor`.
+        """The model and all its networks as a graph of ``torch.export``.
 
-        It compiles whole, can be traced, and takes images of any size. Made
-        anew each time, which takes a while, of the posterior as it is then.
+        It takes images of any size, uint8 ``[1, H, W, 3]``, BGR, and returns
+        the mean probability and the maps, see :class:`DeployedSegmentor`. It
+        can be compiled and traced. Each access exports the current posterior
+        again, which takes a while.
         """
         model = self.model
         if torch.device(self.device).type != 'cpu':
@@ -105,12 +105,12 @@ class ABNNInferencer:
 
     @property
     def guarantees(self) -> list[Guarantee]:
-        """Those of the label sets and alarms that come out."""
+        """The guarantees of the label sets and alarms in results."""
         return current(self.model)
 
     @property
     def missing(self) -> dict[str, str]:
-        """Why no label sets, or no alarms, come out."""
+        """Why results have no label sets, or no alarms."""
         reasons = {kind: why_none(self.model, risks) for kind, risks in (
             ('sets', SET_RISKS), ('alarms', ALARM_RISKS))}
         return {kind: why for kind, why in reasons.items() if why}
@@ -119,9 +119,9 @@ class ABNNInferencer:
                  inputs: Union[Input, Sequence[Input]],
                  batch_size: int = 1,
                  probability: bool = False) -> list[MapResult]:
-        """All results in a list; :meth:`stream` holds one at a time.
+        """Return all results in a list; :meth:`stream` yields them.
 
-        A terminal sees a progress bar for more than one input.
+        On a terminal there is a progress bar for more than one input.
         """
         frames = Frames(inputs)
         results = self.stream(frames, batch_size, probability)
@@ -152,7 +152,7 @@ class ABNNInferencer:
         """Results of images that threads load while the network works."""
         if batch_size < 1:
             raise ValueError(f'batch_size={batch_size} must be at least 1.')
-        # A camera's frames would be old when their turn comes.
+        # A camera is not read ahead: its frames would be old.
         loaded = run_ahead(
             jobs, depth=batch_size + 2 if ahead is None else ahead)
         while batch := list(islice(loaded, batch_size)):
@@ -165,7 +165,7 @@ class ABNNInferencer:
 
     @torch.no_grad()
     def predict(self, data: list[dict]) -> list:
-        """``SegDataSample`` of packed inputs."""
+        """Predict packed inputs; return a ``SegDataSample`` for each."""
         if len({tuple(d['inputs'].shape) for d in data}) > 1:
             # Images of different sizes cannot be stacked.
             return [self.predict([d])[0] for d in data]
@@ -173,7 +173,7 @@ class ABNNInferencer:
 
 
 def to_result(item: Loaded, sample, probability: bool = False) -> MapResult:
-    """Arrays of a predicted ``SegDataSample``."""
+    """Convert a predicted ``SegDataSample`` to arrays."""
 
     def plane(field: str) -> np.ndarray:
         """A field of the sample, as an array ``[H, W]``."""

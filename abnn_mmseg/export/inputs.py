@@ -27,18 +27,19 @@ Input = Union[str, Path, Pixels]
 
 
 class Frame(NamedTuple):
-    """An image's name (a path without suffix) and its file or pixels."""
+    """The name of an image (a path without suffix), and file or pixels."""
     name: str
     image: Union[str, Path, Pixels]
 
 
 class Frames:
-    """A file, folder, glob, video, array, tensor or PIL image, one by one.
+    """Images of a file, folder, glob, video, array, tensor or PIL image.
 
-    A list has any of those but videos. A NIfTI volume is its slices.
+    A list may hold any of these but videos. The images of a NIfTI volume are
+    its slices.
 
-    Names keep the files' stems and, in a folder, its sub-folders. Two files
-    that would share a name are refused.
+    Names are the stems of the files, with the sub-folders of a folder. Two
+    files with the same name are refused.
     """
 
     def __init__(self, inputs: Union[Input, Sequence[Input]]) -> None:
@@ -90,10 +91,10 @@ class Frames:
             self._add_matches([Path(p) for p in found])
 
     def _add_matches(self, found: list[Path]) -> None:
-        """Add files that match a glob, and the images of its folders."""
+        """Add files that match a glob, and images in folders that match."""
         files = [frame for path in found if not path.is_dir()
                  for frame in _frames_of(path, path.name)]
-        # '**' matches folders and their files: each image counts once.
+        # '**' matches folders and their files; add each image only once.
         known = {frame.image for frame in files}
         for folder in filter(Path.is_dir, found):
             for frame in _images_below(folder, folder.parent):
@@ -140,8 +141,9 @@ class Frames:
                 'can be decoded: it is truncated, or its frame number '
                 f'{number} is broken.', 'current', logging.WARNING)
         if not number:
-            raise ValueError(f'{self.video} holds no frame that OpenCV can '
-                             'decode; convert it, e.g. to H.264.')
+            raise ValueError(
+                f'{self.video} holds no frame that OpenCV can decode; if it '
+                'is whole, convert it, e.g. to H.264.')
 
 
 def _images_below(folder: Path, root: Path) -> list[Frame]:
@@ -162,7 +164,7 @@ def _frames_of(path: Path, name: str) -> list[Frame]:
 
 
 def _stored_images(address: str) -> list[Frame]:
-    """An image, or all below a folder, of one of MMEngine's file backends."""
+    """An image, or all in a folder, of one of MMEngine's file backends."""
     backend = get_file_backend(address)
     if Path(address).suffix.lower() in IMAGES:
         if not backend.exists(address):
@@ -181,7 +183,7 @@ def _stored_images(address: str) -> list[Frame]:
 
 
 def fps_of(source: Union[str, Path]) -> Optional[float]:
-    """The frames a second of a video; 25 of images; None of a camera."""
+    """Frames per second of a video; 25 for images; None for a camera."""
     if is_live(str(source)) and not Path(source).exists():
         return None
     rate = 0.
@@ -198,7 +200,7 @@ def read_bgr(frame: Frame) -> np.ndarray:
         return to_array(frame.image, 3)
     data = np.fromfile(frame.image, np.uint8)
     image = None
-    # OpenCV throws for some files, such as those that claim to be enormous.
+    # OpenCV raises for some files, such as those with an enormous size.
     with suppress(cv2.error):
         if data.size:
             image = cv2.imdecode(data, cv2.IMREAD_COLOR)

@@ -1,4 +1,4 @@
-"""Cameras and streams: the newest frame, and none that waited."""
+"""Cameras and streams, of which only the newest frame is used."""
 import logging
 import re
 import time
@@ -16,16 +16,16 @@ PAUSE = 5.
 
 
 def is_live(item: str) -> bool:
-    """Whether a user means a camera's index or a stream."""
+    """Whether a source is the index of a camera, or a stream."""
     return item.isdigit() or item.lower().startswith(STREAMS)
 
 
 class Camera:
-    """Frames of a camera or a stream, as fast as they are asked for.
+    """Frames of a camera or a stream, as fast as they are predicted.
 
-    A thread reads all of them and keeps the newest: frames that come while
-    the network works are dropped, not queued. The rate is reported on the
-    log every few seconds.
+    A thread reads all frames and keeps the newest. Frames that arrive while
+    the network works are dropped, not queued. The rate is logged every few
+    seconds.
 
     Args:
         source (str): A camera's index or the address of a stream.
@@ -42,7 +42,7 @@ class Camera:
 
     @property
     def dropped(self) -> int:
-        """Frames that were read and not given to anybody."""
+        """Number of frames that were read and not used."""
         return self.read - self.given
 
     def __iter__(self) -> Iterator[tuple[str, np.ndarray]]:
@@ -59,7 +59,7 @@ class Camera:
         start = reported = time.monotonic()
         try:
             while (image := self._take()) is not None:
-                # A new name in each run, so that nothing is replaced.
+                # Names contain the time, so that no run replaces files.
                 yield f'{self.name}_{began}_{self.given - 1:06d}', image
                 if time.monotonic() - reported > PAUSE:
                     reported = time.monotonic()

@@ -20,13 +20,13 @@ def write_overview(path: Union[str, Path], results: Sequence[MapResult],
                    zoom: int = 1) -> None:
     """Write image, ground truth (anomalies white), prediction and maps.
 
-    A map has one scale for all rows, from 0 (from its smallest value, where a
-    score may be negative) up to its largest value in them; maps of one score
-    by two models (``'base: entropy'``) share it.
+    All maps of one score, also those of two models (``'base: entropy'``),
+    share a scale from 0, or from the smallest value if that is negative, to
+    the largest value.
 
     Args:
         path (str): PNG to write.
-        results (Sequence[MapResult]): One a row.
+        results (Sequence[MapResult]): One for each row.
         palette (Sequence): RGB of the classes.
         columns (Sequence[str]): Names of the maps.
         zoom (int): Factor of enlargement.

@@ -8,37 +8,35 @@ import numpy as np
 from mmcv.transforms import LoadAnnotations, LoadImageFromFile
 from mmengine.dataset import Compose
 from mmseg.datasets.transforms import LoadImageFromNDArray
-from torch import nn
 
 from abnn_mmseg.export.inputs import Frame
 from abnn_mmseg.export.pixels import to_array
 
-# Pixels that a percentile is computed from.
+# Number of pixels from which percentiles are computed.
 MANY = 2**20
-# Python 3.11 sometimes fails when several threads parse a header at once.
+# In Python 3.11, parsing headers in several threads sometimes fails.
 _PARSER = threading.Lock()
 
 
 class Loaded(NamedTuple):
-    """A named image, RGB, and its input for the network."""
+    """A loaded image: its name, its input for the network, and RGB."""
     name: str
     data: dict
     image: Optional[np.ndarray]
 
 
 class Pipeline:
-    """The transforms of a dataset, also for images of other sources.
+    """The transforms of a dataset, applied to images of any source.
 
-    Files are read by the config's own loader, so its backend, colour type
-    and orientation apply. Arrays, and ``.npy`` files that hold one, skip the
-    loader.
+    Files are read by the config's own loader, with its backend, colour type
+    and orientation. Arrays and ``.npy`` files skip the loader.
 
     Args:
         steps (Sequence[dict]): Configs of the transforms.
         channels (int): Number of channels that the model takes.
-        side (int, optional): For tiles: ``Resize`` is left out, and the
-            picture has every n-th pixel, at most so many a side. Defaults to
-            None, for whole images.
+        side (int, optional): For tiles: the largest side of the picture,
+            which has every n-th pixel, and ``Resize`` is left out. Defaults
+            to None, for whole images.
     """
 
     def __init__(self, steps: Sequence[dict], channels: int,
@@ -98,11 +96,19 @@ class Pipeline:
                     'leave it out of the config to export this image.')
             if loading and results.get('img') is not None:
                 picture = to_rgb(every_nth(results['img'], self.side))
+        found = len(results['inputs'])
+        if found != self.channels:
+            raise ValueError(
+                f'the loader of the config gives {found} channels of '
+                f'{name!r}, but the model takes {self.channels}; give an '
+                'image with the bands of training, or let the loader read all '
+                "of them (color_type='unchanged', "
+                "imdecode_backend='tifffile').")
         return Loaded(name, results, picture)
 
 
 def every_nth(plane: np.ndarray, side: Optional[int]) -> np.ndarray:
-    """Every n-th row and column, at most ``side`` of them."""
+    """Every n-th row and column, at most ``side`` of each."""
     if side is None:
         return plane
     step = -(-max(plane.shape[:2]) // side)
@@ -112,8 +118,8 @@ def every_nth(plane: np.ndarray, side: Optional[int]) -> np.ndarray:
 def to_rgb(image: np.ndarray) -> np.ndarray:
     """A picture, uint8 RGB, of the pixels ``[H, W(, C)]`` of an image.
 
-    8-bit images are shown as they are, others from their 1st to their 99th
-    percentile; of more than three channels the first three, in BGR order.
+    8-bit images keep their values; others are scaled from the 1st to the 99th
+    percentile. Of more than three channels, the first three are BGR.
     """
     if image.ndim == 2:
         image = image[..., None]
@@ -126,7 +132,7 @@ def to_rgb(image: np.ndarray) -> np.ndarray:
 
 
 def _is_8_bit(image: np.ndarray) -> bool:
-    """Whether values are those of 8 bits, also if stored as floats."""
+    """Whether values are 8-bit integers, even if stored as floats."""
     if image.dtype == np.uint8:
         return True
     if image.dtype.kind != 'f':
@@ -151,18 +157,6 @@ def open_npy(path: Union[str, Path]) -> np.ndarray:
             return np.load(path, mmap_mode='r')
     except (ValueError, EOFError) as error:
         raise _undecodable(path, error) from error
-
-
-def channels_of(model: nn.Module) -> int:
-    """Number of channels of the images of a segmentor."""
-    mean = getattr(model.data_preprocessor, 'mean', None)
-    # One mean may stand for all channels.
-    if mean is not None and len(mean) > 1:
-        return len(mean)
-    for module in model.modules():
-        if isinstance(module, nn.Conv2d):
-            return module.in_channels
-    return 3
 
 
 def _load(step, results: dict, path) -> Optional[dict]:
@@ -198,7 +192,7 @@ def _loads(step) -> bool:
 
 
 def _on_arrays(steps: list) -> list:
-    """The steps for an array: one that takes it, and those after loading."""
+    """The steps for an array: they replace or leave out loaders of files."""
     start = next((i for i, step in enumerate(steps) if _loads(step)), -1)
     as_float = start >= 0 and getattr(steps[start], 'to_float32', False)
     rest = [step for step in steps[start + 1:] if not _loads(step)]

@@ -1,4 +1,4 @@
-"""Images in memory, of any library, as arrays in the loader's order."""
+"""Convert images in memory, of any library, to BGR arrays."""
 from typing import Any, Union
 
 import numpy as np
@@ -9,23 +9,23 @@ from torch import Tensor
 from abnn_mmseg.export.volumes import Slice
 
 Pixels = Union[np.ndarray, Tensor, Image.Image, Slice]
-# Modes of PIL that are one number a pixel, and no shade of grey in 8 bits.
+# Modes of PIL with one number per pixel that has more than 8 bits.
 NUMBERS = {'I', 'F', 'I;16', 'I;16B', 'I;16L'}
 
 
 def is_pixels(item: Any) -> bool:
-    """Whether something is an image, and not the name of one."""
+    """Whether something is an image in memory, not the name of a file."""
     return isinstance(item, (np.ndarray, Tensor, Image.Image, Slice))
 
 
 def to_array(image: Pixels, channels: int) -> np.ndarray:
-    """``[H, W, C]`` as OpenCV reads it: BGR if there are three channels.
+    """An array ``[H, W, C]`` as of OpenCV: BGR if there are three channels.
 
     Args:
-        image: An array, which stays as it is; a tensor ``[C, H, W]``, RGB as
-            torchvision reads it; a PIL image of any mode, which is turned
-            as its EXIF data says; or a slice of a volume.
-        channels (int): What the model takes, for images of PIL and slices.
+        image: An array, which is not changed; a tensor ``[C, H, W]``, RGB as
+            of torchvision; a PIL image of any mode, which is rotated by its
+            EXIF data; or a slice of a volume.
+        channels (int): Channels of the model, for PIL images and slices.
     """
     if isinstance(image, np.ndarray):
         if image.ndim == 3 and image.shape[2] == 3 and image.dtype.kind == 'f':
@@ -39,7 +39,7 @@ def to_array(image: Pixels, channels: int) -> np.ndarray:
 
 
 def split_batches(items: list) -> list:
-    """A tensor ``[B, C, H, W]`` stands for B images."""
+    """Split tensors ``[B, C, H, W]`` into B images."""
     return [image for item in items for image in (
         item if isinstance(item, Tensor) and item.dim() == 4 else [item])]
 
@@ -59,7 +59,7 @@ def _of_tensor(image: Tensor) -> np.ndarray:
 
 
 def _check_range(kind: str, highest: float) -> None:
-    """Raise ValueError for colours from 0 to 1; black is black in both."""
+    """Raise ValueError for colours from 0 to 1, except for a black image."""
     if 0 < highest <= 1:
         raise ValueError(
             f'the {kind} has values up to {highest:.3g}, but models take 0 '

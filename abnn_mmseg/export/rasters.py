@@ -1,4 +1,4 @@
-"""Georeferenced rasters, read and written one window at a time."""
+"""Georeferenced rasters, read and written by windows."""
 import contextlib
 import tempfile
 from collections.abc import Iterator
@@ -14,14 +14,14 @@ from abnn_mmseg.export.pipeline import Pipeline, every_nth, to_rgb
 from abnn_mmseg.export.writers.tiles import TileWriter
 
 SUFFIXES = {'.tif', '.tiff'}
-# What a pixel of a class map without data has.
+# The class of pixels without data.
 NO_CLASS = 255
-# Megabytes that GDAL may keep of all files.
+# Megabytes of GDAL's cache for all files.
 CACHE = 64
 
 
 def has_rasterio() -> bool:
-    """Whether rasters can be read by windows."""
+    """Whether rasterio, which reads rasters by windows, is installed."""
     with contextlib.suppress(ImportError):
         import rasterio  # noqa: F401
         return True
@@ -29,11 +29,11 @@ def has_rasterio() -> bool:
 
 
 class Raster:
-    """What the network gets of a GeoTIFF, a region at a time.
+    """The network's input from a GeoTIFF, read by regions.
 
-    A window is read by rasterio and goes through the config's own loader, so
-    that bands, their order and their type are those of training. Pixels
-    without data are 0 to the network.
+    rasterio reads a window, which is then loaded by the config's own loader,
+    so that bands, their order and their type are those of training. What has
+    no data, in one band or all, is 0 for the network.
     """
 
     def __init__(self, frame: Frame, pipeline: Pipeline) -> None:
@@ -48,7 +48,7 @@ class Raster:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[Any]:
-        """The dataset of rasterio; its errors become a sentence."""
+        """Open the file; explain errors of rasterio."""
         import rasterio
         try:
             with rasterio.Env(GDAL_CACHEMAX=CACHE), rasterio.open(
@@ -60,7 +60,7 @@ class Raster:
                 f'that GDAL knows ({error.__cause__ or error}).') from error
 
     def picture(self) -> np.ndarray:
-        """RGB of about every n-th pixel."""
+        """RGB, of about every n-th pixel."""
         side = self._pipeline.side
         with self.opened() as file:
             size = every_nth(np.broadcast_to(
@@ -81,23 +81,14 @@ class Raster:
         _, rows, columns = region
         valid = self.valid(rows, columns)
         with self.opened() as file:
-            pixels = file.read(window=_window(rows, columns))
+            pixels = np.nan_to_num(file.read(
+                window=_window(rows, columns), masked=True).filled(0))
             pixels[:, ~valid] = 0
             path = self._write(file, pixels, rows, columns)
         try:
-            inputs = self._pipeline.load(Frame(self._name, path)).data[
-                'inputs']
+            return self._pipeline.load(Frame(self._name, path)).data['inputs']
         finally:
             path.unlink()
-        if len(inputs) != self._pipeline.channels:
-            raise ValueError(
-                f'{self.path} has {self.shape[0]} bands of '
-                f'{pixels.dtype}, of which the loader of the config gives '
-                f'{len(inputs)}, but the model takes '
-                f'{self._pipeline.channels}; give a raster with the bands of '
-                "training, or let the loader read all of them "
-                "(color_type='unchanged').")
-        return inputs
 
     def _write(self, file, pixels: np.ndarray, rows: slice,
                columns: slice) -> Path:
@@ -106,12 +97,14 @@ class Raster:
             self._folder.name) / f'{rows.start}-{columns.start}.tif'
         count, height, width = pixels.shape
         names = [band.name for band in file.colorinterp[:3]]
-        # Loaders of pictures look at it.
+        # Loaders of pictures use this.
         options = dict(photometric='RGB') if names == [
             'red', 'green', 'blue'] else {}
-        with rasterio.open(
+        # OpenCV would warn of the tags of a GeoTIFF at every window.
+        with rasterio.Env(GDAL_PAM_ENABLED=False), rasterio.open(
                 path, 'w', driver='GTiff', count=count, height=height,
                 width=width, dtype=pixels.dtype, interleave='pixel',
+                profile='BASELINE',
                 transform=file.window_transform(_window(rows, columns)),
                 **options) as window:
             window.write(pixels)
@@ -121,8 +114,8 @@ class Raster:
 class GeoTiffTiles(TileWriter):
     """``geotiff/<map>/<name>.tif``, with the georeference of the input.
 
-    Maps are float32 with NaN where there is no data; the class map
-    ``geotiff/prediction/<name>.tif`` has 255 there.
+    Maps are float32. Where there is no data they are NaN, and the class map
+    ``geotiff/prediction/<name>.tif`` is 255.
     """
 
     format, suffix = 'geotiff', '.tif'
@@ -134,12 +127,12 @@ class GeoTiffTiles(TileWriter):
                               'rasterio: pip install rasterio.')
 
     def make_file(self, path, dtype, size, source):
-        """A GeoTIFF where the source lies."""
+        """A GeoTIFF with the georeference of the source."""
         return GeoTiffFile(path, dtype, size, source)
 
 
 class GeoTiffFile:
-    """A GeoTIFF of one band that takes its regions in any order."""
+    """A GeoTIFF of one band, whose regions are written in any order."""
 
     def __init__(self, path: Path, dtype: DTypeLike, size: tuple[int, int],
                  source: Any) -> None:
@@ -169,7 +162,7 @@ class GeoTiffFile:
 
 
 def _place_of(source: Any) -> dict:
-    """The georeference of a raster; nothing of an image without."""
+    """The georeference of a raster; empty for other images."""
     if not isinstance(source, Raster):
         return {}
     with source.opened() as file:

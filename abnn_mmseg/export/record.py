@@ -2,12 +2,11 @@
 import json
 import logging
 import os
-import time
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import repeat
 from pathlib import Path
-from threading import Lock
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 from mmengine.dist import barrier
 from mmengine.logging import print_log
@@ -15,43 +14,42 @@ from mmengine.logging import print_log
 from abnn_mmseg.export.formats import build_writers
 from abnn_mmseg.export.writers import Writer, WriterSettings
 from abnn_mmseg.export.writers.settings import slug
-from abnn_mmseg.utils.files import (
-    append_line,
-    atomic_write,
-    behind,
-    digest_of,
-    read_lines,
-    sweep,
-)
+from abnn_mmseg.utils.files import Journal, atomic_write, digest_of, sweep
 
-# Settings that files depend on. The page is always written again.
+# Settings that files depend on; the page is always written again.
 SETTINGS = ('scores', 'classes', 'palette', 'scale', 'threshold', 'dtype',
             'colormap', 'opacity', 'method', 'dataset', 'max_side')
-# On record if they are not the default, so that folders of versions without
+# Stored only if they are not the default, so that folders of versions without
 # them can be resumed.
 LATER = ('min_area', 'keep', 'guarantees', 'video')
 Stamp = Optional[list]
 
 
+class Done(NamedTuple):
+    """The input of a finished image, and the sizes of its files."""
+    input: Stamp
+    sizes: Optional[list]
+
+
 class Record:
-    """Knows which images are done, and keeps a folder to one model.
+    """Knows which images are finished, and refuses another model.
 
     ``export.json`` holds the fingerprint of the model and the settings of
     the files. An image is one line in ``export.rank<N>.jsonl``, appended
     when all its files are written: its name, the size, times and digest of
-    its input, and the formats. A folder of HDF5 files alone may hold several
-    methods and datasets, as the benchmark wants it; each has a record of its
-    own.
+    its input, and the formats with the sizes of their files. A folder with
+    only HDF5 files may hold several methods and datasets, as in the
+    benchmark; each has a record of its own.
 
     Args:
-        settings (WriterSettings): Of the files to write.
+        settings (WriterSettings): Settings of the files.
         formats (Sequence[str]): Names of their formats.
         model (str): Fingerprint of the model.
         tiles (bool): Whether images are predicted tile by tile.
         probability (bool): Whether archives hold the probability.
 
     Raises:
-        FileExistsError: If the folder was written otherwise.
+        FileExistsError: If the folder has files of another model or settings.
     """
 
     def __init__(self, settings: WriterSettings, formats: Sequence[str],
@@ -67,7 +65,7 @@ class Record:
         chosen.update({
             name: getattr(settings, name) for name in LATER
             if getattr(settings, name) != getattr(WriterSettings, name)})
-        # Through JSON, like what is read: no tuples, no NumPy numbers.
+        # The stored content has been through JSON, without tuples and NumPy.
         self._content = json.loads(json.dumps(
             dict(model=model, tiles=tiles, probability=probability,
                  settings=chosen), default=_plain))
@@ -79,16 +77,16 @@ class Record:
                 f'settings ({self._differences()}); add --overwrite to '
                 'replace them, or choose another folder.')
         self._resumes = settings.resume and self._stored is not None
-        lines = read_lines(self._journals()) if self._resumes else []
-        self._done = _stamps_in(lines)
-        self._behind = behind(lines)
+        self._journal = Journal(
+            self.folder, self._name, settings.part, self._resumes)
+        self._done = _done_in(self._journal.lines)
         self._stamps: dict[str, Stamp] = {}
-        self._lock = Lock()
+        self._writers: dict[str, Writer] = {}
 
     def open_writers(self) -> list[Writer]:
         """Write the record of this model and make the writers.
 
-        With ``overwrite``, the files of an earlier run go, all of them.
+        With ``overwrite``, all files of earlier runs are removed.
         """
         settings = dict(vars(self.settings))
         # Without a record, the model of existing files is unknown.
@@ -96,6 +94,7 @@ class Record:
         writers = build_writers(
             self.formats, settings.pop('folder'), settings.pop('scores'),
             self._content['tiles'], **settings)
+        self._writers = dict(zip(self.formats, writers))
         self._start()
         return [OwnerWriter(self), *writers, RecordWriter(self)]
 
@@ -113,15 +112,17 @@ class Record:
     def is_done(self, name: str, files: Sequence[Path]) -> bool:
         """Whether all formats of an image were written from these files.
 
-        Call it before an image is loaded: the files are stamped here, so an
-        image that changes later is not taken for done.
+        The written files must still have their sizes. Call this before the
+        image is loaded: its files are stamped here, so an image that changes
+        later does not count as done.
         """
         known = self._done.get(name, {})
-        stamp = stamp_of(files, next(iter(known.values()), None))
+        stamp = stamp_of(files, next((k.input for k in known.values()), None))
         self._stamps[name] = stamp
         return self._resumes and all(
-            form in known and _digests(known[form]) == _digests(stamp)
-            for form in self.formats)
+            form in known and _digests(known[form].input) == _digests(stamp)
+            and writer.complete(name, known[form].sizes)
+            for form, writer in self._writers.items())
 
     def check(self) -> None:
         """Raise FileExistsError if another run has taken the folder."""
@@ -132,26 +133,24 @@ class Record:
 
     def note(self, name: str) -> None:
         """Note that all files of an image are written."""
-        line = json.dumps(dict(
+        self._journal.append(
             image=name, input=self._stamps.pop(name, None),
-            formats=self.formats, time=time.time() + self._behind))
-        with self._lock:
-            append_line(self._journal, line)
+            formats=self.formats, sizes=[
+                writer.sizes(name) for writer in self._writers.values()])
 
     def note_shard(self, shard: str, images: str) -> None:
         """Note that a shard is done; warn if others had another list.
 
-        Each takes every n-th image of the list, so an image may be in none
-        of them if the list or n changes in between.
+        Each takes every n-th image of the list, so images may be missing if
+        the list or n changes in between.
 
         Args:
             shard (str): Such as ``'1/2'``.
             images (str): A digest of the names of the images of all shards.
         """
-        append_line(self._journal, json.dumps(dict(
-            shard=shard, images=images, time=time.time() + self._behind)))
+        self._journal.append(shard=shard, images=images)
         known = {line['shard']: line['images']
-                 for line in read_lines(self._journals()) if 'shard' in line}
+                 for line in self._journal.read() if 'shard' in line}
         count = shard.partition('/')[2]
         others = sorted(
             other for other, list_ in known.items()
@@ -179,13 +178,6 @@ class Record:
             raise ValueError(f'{self._path} is damaged ({error}); remove it '
                              'to export to another folder.') from error
 
-    @property
-    def _journal(self) -> Path:
-        return self.folder / f'{self._name}.rank{self.settings.part}.jsonl'
-
-    def _journals(self) -> list[Path]:
-        return sorted(self.folder.glob(f'{self._name}.rank*.jsonl'))
-
     def _differences(self) -> str:
         """The names of the settings that changed."""
         assert self._stored is not None
@@ -197,7 +189,7 @@ class Record:
 
     def _clear(self) -> None:
         """Remove all files that earlier runs wrote, and their lines."""
-        done = _stamps_in(read_lines(self._journals()))
+        done = _done_in(self._journal.read())
         if self._stored is not None:
             formats = {form for known in done.values() for form in known}
             old = dict(self._stored['settings'], resume=True)
@@ -207,12 +199,12 @@ class Record:
                     [form], self.folder, scores, self._stored['tiles'],
                     **old)
                 writer.clear([name for name in done if form in done[name]])
-        for journal in self._journals():
-            journal.unlink()
+        for path in self._journal.paths():
+            path.unlink()
 
 
 class OwnerWriter(Writer):
-    """Runs before all other writers: the folder must still be this run's."""
+    """Runs before all other writers; checks that the folder is not taken."""
 
     def __init__(self, record: Record) -> None:
         super().__init__(record.settings)
@@ -223,29 +215,32 @@ class OwnerWriter(Writer):
         return []
 
     def write(self, result):
-        """Stop a run whose folder another one has taken."""
+        """Raise if another run has taken the folder."""
         self.record.check()
 
 
 class RecordWriter(OwnerWriter):
-    """Runs after all other writers and notes that an image is done."""
+    """Runs after all other writers and notes that an image is finished."""
 
     def write(self, result):
         """Note that the files of an image are written."""
         self.record.note(result.name)
 
 
-def _stamps_in(lines: Sequence[dict]) -> dict[str, dict[str, Stamp]]:
-    """The input of every image, by name and format."""
-    done: dict[str, dict[str, Stamp]] = {}
+def _done_in(lines: Sequence[dict]) -> dict[str, dict[str, Done]]:
+    """Finished images, by name and format."""
+    done: dict[str, dict[str, Done]] = {}
     for line in lines:
-        for form in line.get('formats', ()):
-            done.setdefault(line['image'], {})[form] = line['input']
+        # Folders of versions without sizes can be resumed.
+        for form, sizes in zip(line.get('formats', ()),
+                               line.get('sizes') or repeat(None)):
+            done.setdefault(line['image'], {})[form] = Done(
+                line['input'], sizes)
     return done
 
 
 def stamp_of(paths: Sequence[Path], known: Stamp = None) -> Stamp:
-    """Size, times and digest of files; None if one is no ordinary file.
+    """Size, times and digest of files; None if one is not a file.
 
     Args:
         paths (Sequence[Path]): The files.
@@ -267,7 +262,7 @@ def stamp_of(paths: Sequence[Path], known: Stamp = None) -> Stamp:
 
 @lru_cache(maxsize=8)
 def _digest(path: str, *seen: int) -> str:
-    """Of a file; that of a video is wanted for each of its frames."""
+    """The digest of a file, cached because frames share their video."""
     return digest_of(path)
 
 

@@ -1,4 +1,4 @@
-"""Uncertain areas and predicted segments of an image, as objects."""
+"""Uncertain areas and predicted segments of an image."""
 from collections.abc import Iterator
 from typing import NamedTuple, Optional
 
@@ -9,7 +9,7 @@ from abnn_mmseg.evaluation.components import components
 from abnn_mmseg.export.result import MapResult
 
 UNCERTAIN, SEGMENT = 'uncertain', 'segment'
-# What networks disagree about, and all that they are unsure of.
+# The scores whose ratio is the share of disagreement.
 DISAGREEMENT, TOTAL = 'mutual_information', 'entropy'
 Ring = list[list[int]]
 
@@ -19,8 +19,8 @@ class Patch(NamedTuple):
 
     Attributes:
         kind: ``'uncertain'`` or ``'segment'``.
-        rows, columns: Its box.
-        mask: Its pixels in the box, bool.
+        rows, columns: The bounding box.
+        mask: The pixels of the area in the box, bool.
     """
     kind: str
     rows: slice
@@ -32,14 +32,14 @@ class Region(NamedTuple):
     """A connected area and its numbers.
 
     Attributes:
-        patch: Where it is.
-        class_id: Most frequent prediction in it.
+        patch: The area.
+        class_id: The most frequent predicted class.
         area: Number of pixels.
-        mean, largest: Of the score.
-        excess: How far the score is above the threshold, summed over the
-            pixels where it is. The worst region has the most.
-        disagreement: Share of the entropy that is mutual information, i.e.
-            disagreement among the networks; None without these two maps.
+        mean, largest: Mean and maximum of the score.
+        excess: Sum over the pixels of how far the score is above the
+            threshold. The worst region has the largest.
+        disagreement: Share of mutual information, the disagreement of the
+            networks, in the entropy; None without these two maps.
     """
     patch: Patch
     class_id: int
@@ -71,7 +71,7 @@ def segment_patches(prediction: np.ndarray, min_area: int) -> list[Patch]:
 
 def measure(result: MapResult, score: str, threshold: float,
             patches: list[Patch]) -> list[Region]:
-    """The regions of patches, worst first."""
+    """Measure patches; return regions, the worst first."""
     regions = [_region(result, score, threshold, patch) for patch in patches]
     return sorted(regions, key=lambda region: (
         -region.excess, -region.mean, region.box))
@@ -80,10 +80,10 @@ def measure(result: MapResult, score: str, threshold: float,
 def outlines(patch: Patch) -> list[Ring]:
     """The rings ``[[x, y], ...]`` of a patch: its border, then its holes.
 
-    They run along the edges of pixels, so that the area of the polygon is
-    the number of pixels; first and last point are the same.
+    They follow the edges of pixels, so the area of the polygon is the number
+    of pixels. First and last point are the same.
     """
-    # In twice the size, both sides of an edge can be told apart.
+    # In twice the size, the two sides of an edge are different pixels.
     doubled = patch.mask.astype(np.uint8).repeat(2, 0).repeat(2, 1)
     contours, tree = cv2.findContours(
         doubled, cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
@@ -135,7 +135,7 @@ def _region(result: MapResult, score: str, threshold: float,
 
 
 def _corners(points: np.ndarray) -> np.ndarray:
-    """A closed ring without repeated points and those between corners."""
+    """A closed ring of corners, without repeated or collinear points."""
     points = points[np.any(points != np.roll(points, 1, 0), 1)]
     before, after = points - np.roll(points, 1, 0), np.roll(
         points, -1, 0) - points

@@ -16,13 +16,13 @@ from abnn_mmseg.uncertainty.guarantees import (
 
 
 class MapTensors(NamedTuple):
-    """What a :class:`MapResult` holds of the model, for torch."""
+    """Prediction, maps and probability of a :class:`MapResult`."""
     prediction: Tensor
     maps: dict[str, Tensor]
     probability: Optional[Tensor]
 
 
-@dataclass
+@dataclass(repr=False)
 class MapResult:
     """Prediction and named maps of one image.
 
@@ -36,7 +36,7 @@ class MapResult:
         ground_truth: Class ids, [H, W]; 255 is void.
         anomaly: uint8 [H, W]: 0 in-distribution, 1 anomaly, 255 void.
         probability: Mean probability, [C, H, W].
-        thresholds: From which value on a map says anomaly, by score.
+        thresholds: Lowest value of an anomaly, by score.
         guaranteed: Label sets [C, H, W] and alarms [H, W], bool, by risk,
             see :class:`Guarantee`.
         missing: Why there are no label sets, or no alarms, by ``'sets'`` and
@@ -60,6 +60,11 @@ class MapResult:
                 f'name={self.name!r} must be a path below the output folder, '
                 "such as 'a/b/000012'.")
         self._check_shapes()
+
+    def __repr__(self) -> str:
+        height, width = self.prediction.shape
+        return (f'MapResult({self.name!r}, {height}x{width}, '
+                f'maps={list(self.maps)})')
 
     def _check_shapes(self):
         shape = self.prediction.shape
@@ -103,7 +108,7 @@ class MapResult:
         if score not in self.thresholds:
             raise ValueError(
                 f'{self.name!r} has no threshold of {score!r}; choose one '
-                'with `tools/members.py threshold CONFIG BASE MEMBERS '
+                'with `abnn members threshold CONFIG BASE MEMBERS '
                 '--target-fpr 0.05`, which stores it with the members.')
         return self.map(score) >= self.thresholds[score]
 

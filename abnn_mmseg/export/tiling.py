@@ -1,9 +1,9 @@
-"""Images larger than memory: predict tile by tile, write maps in place.
+"""Predict images larger than memory, tile by tile.
 
-A tile is predicted from all sliding windows that touch it, so every pixel
-gets the mean of the windows that ordinary slide inference gives it. Windows
+A tile is predicted from all sliding windows that overlap it, so every pixel
+has the mean over the same windows as in ordinary slide inference. Windows
 across the border of two tiles are computed for both: with windows of size c
-and tiles of size t that costs about ``(1 + c / t) ** 2`` times the work.
+and tiles of size t the work is about ``(1 + c / t) ** 2`` times as much.
 """
 import copy
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,13 +38,13 @@ from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.models.windows import window_slices
 
 PREDICTION = 'prediction'
-# Before the risk, in the name of a plane.
+# Prefix of the name of a plane, before the risk.
 GUARANTEED = 'guaranteed '
 PREVIEW_SIDE = 2048
 
 
 class Tile(NamedTuple):
-    """Rows and columns of a tile, and of all windows that touch it."""
+    """Rows and columns of a tile, and of all windows that overlap it."""
     rows: slice
     columns: slice
     seen_rows: slice
@@ -54,10 +54,10 @@ class Tile(NamedTuple):
 class TiledInferencer(ABNNInferencer):
     """An inferencer that predicts one tile of an image after the other.
 
-    Memory is that of a tile, whatever the size of the image and the number
-    of draws; only a compressed image is decoded as a whole (a ``.npy`` of
-    ``[H, W, C]`` is not). Images keep their size: no ``Resize`` of the test
-    pipeline is applied. Results hold every n-th pixel, at most 2048 a side.
+    Memory depends on the size of a tile, not on that of the image or on the
+    number of draws. Only compressed images are decoded as a whole; a ``.npy``
+    of ``[H, W, C]`` is not. ``Resize`` of the test pipeline is left out.
+    Results hold every n-th pixel, at most 2048 per side.
 
     Args:
         inferencer (ABNNInferencer): Its config must test with windows. It is
@@ -77,12 +77,12 @@ class TiledInferencer(ABNNInferencer):
 
     def write_to(self, writers: Sequence[Writer],
                  show: Callable[[float], None]) -> None:
-        """Write maps at full size as they are made.
+        """Let writers write maps at full size, tile by tile.
 
         Args:
             writers (Sequence[Writer]): Each :class:`TileWriter` gets the
                 tiles.
-            show (Callable): Told which part of an image is done.
+            show (Callable): Called with the finished share of an image.
         """
         self.files = [w for w in writers if isinstance(w, TileWriter)]
         self.show = show
@@ -90,7 +90,7 @@ class TiledInferencer(ABNNInferencer):
     def load(self, frame: Frame) -> Loaded:
         """Load an image without resizing.
 
-        A ``.npy``, and with rasterio a TIFF, is only opened.
+        A ``.npy``, and with rasterio a TIFF, is read by tiles later.
         """
         if not isinstance(frame.image, (str, Path)):
             return super().load(frame)
@@ -164,7 +164,7 @@ class TiledInferencer(ABNNInferencer):
 
 def _forget_invalid(planes: dict[str, np.ndarray],
                     valid: np.ndarray) -> None:
-    """Leave no prediction where a raster has no data."""
+    """Remove predictions where a raster has no data."""
     if valid.all():
         return
     for name, values in planes.items():
@@ -188,7 +188,7 @@ class _Mapped:
             every_nth(open_npy(self._path), self._pipeline.side)))
 
     def __getitem__(self, region: tuple) -> Tensor:
-        # Opened again and copied, because mapped pages count as memory.
+        # Opened each time and copied: mapped pages would count as memory.
         pixels = np.array(open_npy(self._path)[region[1:]])
         loaded = self._pipeline.load_array(self._name, pixels)
         _size_of(loaded)
@@ -196,7 +196,7 @@ class _Mapped:
 
 
 def _size_of(loaded: Loaded) -> tuple[int, int]:
-    """Height and width; refuse a pipeline that changes them."""
+    """Height and width; raise if the pipeline has changed them."""
     size = tuple(loaded.data['inputs'].shape[1:])
     sample = loaded.data.get('data_samples')
     if sample is not None and tuple(sample.ori_shape[:2]) != size:
@@ -209,7 +209,7 @@ def _size_of(loaded: Loaded) -> tuple[int, int]:
 
 
 def _part(loaded: Loaded, tile: Tile) -> Loaded:
-    """A tile with its surroundings, which are marked as padding."""
+    """A tile with its windows; pixels outside it are marked as padding."""
     seen = loaded.data['inputs'][:, tile.seen_rows, tile.seen_columns]
     shape = tuple(seen.shape[1:])
     sample = SegDataSample(metainfo=dict(
@@ -243,7 +243,7 @@ class _Preview:
             if name not in self.planes:
                 self.planes[name] = np.empty(
                     self.size + values.shape[2:], values.dtype)
-            # Pictures and tables know no NaN.
+            # Pictures and tables cannot hold NaN.
             self.planes[name][target] = np.nan_to_num(values[own])
 
     def result(self, loaded: Loaded) -> MapResult:
@@ -283,10 +283,10 @@ def make_tiles(size: tuple[int, int], side: int, crop: tuple[int, int],
 
 def _spans(size: int, side: int, crop: int,
            stride: int) -> list[tuple[slice, slice]]:
-    """Split one axis; give each part and the range of its windows.
+    """Split one axis; return each part and the range of its windows.
 
-    All windows but the last start at multiples of the stride, so those of a
-    stretch lie in what it sees as the windows of an image of that size would.
+    All windows but the last start at multiples of the stride. So the windows
+    of a part are those of an image of that size.
     """
     windows = window_slices(size, crop, stride)
     spans = []
@@ -319,9 +319,9 @@ def _check(model: BayesianSegmentor, tile: int) -> None:
 def _one_network_a_pass(model: BayesianSegmentor) -> BayesianSegmentor:
     """A copy of the model that runs one network in a pass.
 
-    The logits of a tile are kept for each network in a pass. The copy shares
-    all modules, and the model itself does not change. A number that the user
-    chose is kept.
+    It saves memory, because logits of a whole tile are kept for each network
+    of a pass. The copy shares all modules; the model is not changed. A number
+    that the user has set is kept.
     """
     if model.posterior.draws_per_pass is not None:
         return model

@@ -1,4 +1,4 @@
-"""NIfTI volumes as images, one slice at a time."""
+"""Slices of NIfTI volumes as images."""
 import contextlib
 import gzip
 import re
@@ -16,7 +16,7 @@ from typing import Any, Union
 import numpy as np
 
 SUFFIX = re.compile(r'\.nii(\.gz)?$', re.IGNORECASE)
-# Held while a volume is unpacked, so that two threads do not both do it.
+# Held while a volume is unpacked, so that only one thread does it.
 LOCK = Lock()
 
 
@@ -35,12 +35,13 @@ class Slice:
         return str(self.path)
 
     def pixels(self, channels: int) -> np.ndarray:
-        """``[H, W, C]``: rows are the volume's second axis, columns its
-        first, and NaN is 0.
+        """The pixels ``[H, W, C]``, with 0 for NaN.
+
+        Rows are the second axis of the volume, columns its first.
 
         Args:
-            channels (int): What the model takes. A volume without a fourth
-                axis gives the same values to all of them.
+            channels (int): Channels of the model. Without a fourth axis of the
+                volume, all channels have the same values.
         """
         with _explained(self.path), LOCK:
             image = _unpacked(self.path, self.path.stat().st_mtime_ns)
@@ -52,17 +53,17 @@ class Slice:
 
 
 def is_volume(path: Union[str, Path]) -> bool:
-    """Whether a file is named like a NIfTI volume."""
+    """Whether the name of a file is that of a NIfTI volume."""
     return bool(SUFFIX.search(str(path)))
 
 
 def slices_of(path: Path) -> list[Slice]:
-    """All slices of a volume, of which only the header is read."""
+    """All slices of a volume; only its header is read."""
     return [Slice(path, number) for number in range(header_of(path).shape[2])]
 
 
 def header_of(path: Path) -> Any:
-    """The image of nibabel, whose voxels are not read."""
+    """The image of nibabel, with header but without voxels."""
     with _explained(path):
         image = _nibabel().load(path)
     if len(image.shape) not in (3, 4) or image.get_data_dtype().fields:
@@ -74,8 +75,11 @@ def header_of(path: Path) -> Any:
 
 @lru_cache(maxsize=2)
 def _unpacked(path: Path, stamp: int) -> Any:
-    """The volume, unpacked to a temporary file: slices of a compressed one
-    cannot be reached. Read again if its time changes."""
+    """The volume, unpacked to a temporary file if it is compressed.
+
+    Slices of a compressed file cannot be read directly. With another time
+    stamp the volume is unpacked again.
+    """
     if not path.name.lower().endswith('.gz'):
         return header_of(path)
     folder = tempfile.TemporaryDirectory(prefix='abnn-volume-')
@@ -98,7 +102,7 @@ def _nibabel() -> Any:
 
 @contextlib.contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Make a sentence of what a damaged file raises."""
+    """Explain the errors of a damaged file."""
     nibabel = _nibabel()
     try:
         yield

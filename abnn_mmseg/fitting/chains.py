@@ -1,4 +1,4 @@
-"""Several chains over the norms of a network, each in its process."""
+"""Run several HMC chains, one after the other or in processes."""
 import multiprocessing
 import queue
 from collections.abc import Iterator
@@ -19,32 +19,34 @@ from abnn_mmseg.utils.console import progress_bar
 
 def run_chains(cfg: Config, base: str, settings: HMCSettings, chains: int,
                folder: Path, jobs: int = 1) -> list[dict]:
-    """Run chains, or what is left of them; the content of their files.
+    """Run the unfinished chains; return the content of all files.
 
     Args:
-        cfg (Config): Of :func:`fitted_config`.
+        cfg (Config): See :func:`fitted_config`.
         base (str): The base's checkpoint.
-        settings (HMCSettings): Of all chains.
-        chains (int): How many.
-        folder (Path): Where ``chain_<k>.pth`` lie.
-        jobs (int): Chains that run at once, each in a process of its own. 1
-            runs one after the other in this process.
+        settings (HMCSettings): Settings of all chains.
+        chains (int): Number of chains.
+        folder (Path): Folder of the files ``chain_<k>.pth``.
+        jobs (int): Chains that run at once, each in its own process.
+            Defaults to 1, one after the other in this process.
     """
     paths = [folder / f'chain_{k}.pth' for k in range(chains)]
     every = settings.burn_in + settings.samples
-    left = []
+    unfinished = []
     for number, path in enumerate(paths):
         if path.is_file():
             content = read_checkpoint(path)
             check_settings(path, content, settings)
             if len(content['chain']['trace']) >= every:
                 continue
-        left.append(number)
-    arguments = [(cfg.to_dict(), base, settings, k, paths[k]) for k in left]
+        unfinished.append(number)
+    arguments = [
+        (cfg.to_dict(), base, settings, k, paths[k]) for k in unfinished]
     with progress_bar('HMC', chains * every) as show:
         done = dict.fromkeys(range(chains), every)
-        done.update(dict.fromkeys(left, 0))
-        runner = _in_processes if jobs > 1 and len(left) > 1 else _in_turn
+        done.update(dict.fromkeys(unfinished, 0))
+        runner = (_in_processes if jobs > 1 and len(unfinished) > 1 else
+                  _in_turn)
         for number, count in runner(arguments, jobs):
             done[number] = count
             show(sum(done.values()))
@@ -62,9 +64,9 @@ def _in_turn(arguments: list[tuple], jobs: int
 
 def _in_processes(arguments: list[tuple], jobs: int
                   ) -> Iterator[tuple[int, int]]:
-    """Yields which chain has done how many trajectories."""
+    """Yield number of a chain and number of its finished trajectories."""
     context = multiprocessing.get_context('spawn')
-    news: Any = context.Queue()
+    messages: Any = context.Queue()
     waiting = list(arguments)
     running: dict[int, Any] = {}
     try:
@@ -72,18 +74,19 @@ def _in_processes(arguments: list[tuple], jobs: int
             while waiting and len(running) < jobs:
                 chain = waiting.pop(0)
                 running[chain[3]] = context.Process(
-                    target=_work, args=(news, *chain), daemon=True)
+                    target=_work, args=(messages, *chain), daemon=True)
                 running[chain[3]].start()
-            yield from _listen(news, running)
+            yield from _listen(messages, running)
     finally:
         for process in running.values():
             process.terminate()
 
 
-def _listen(news: Any, running: dict[int, Any]) -> Iterator[tuple[int, int]]:
-    """What the processes say for a while; forgets those that finished."""
+def _listen(messages: Any,
+            running: dict[int, Any]) -> Iterator[tuple[int, int]]:
+    """Yield the next message; drop processes that have finished."""
     try:
-        number, said = news.get(timeout=1)
+        number, message = messages.get(timeout=1)
     except queue.Empty:
         for number, process in list(running.items()):
             if not process.is_alive():
@@ -94,25 +97,26 @@ def _listen(news: Any, running: dict[int, Any]) -> Iterator[tuple[int, int]]:
                         'run again to go on, with fewer --jobs.') from None
                 del running[number]
         return
-    if isinstance(said, str):
-        raise ValueError(said)
-    yield number, said
+    if isinstance(message, str):
+        raise ValueError(message)
+    yield number, message
 
 
-def _work(news: Any, cfg: dict, base: str, settings: HMCSettings,
+def _work(messages: Any, cfg: dict, base: str, settings: HMCSettings,
           number: int, path: Path) -> None:
-    """A chain in a process of its own."""
-    # One each: chains share the processor, not a pass.
+    """Run a chain in its own process."""
+    # Each process uses one core.
     torch.set_num_threads(1)
     parent: Any = multiprocessing.parent_process()
 
-    def say(count: int) -> None:
+    def report(count: int) -> None:
+        """Send the number of finished trajectories to the parent."""
         if not parent.is_alive():
-            # It was killed; the chain goes on when it runs again.
+            # It was killed; the next run continues the chain.
             raise SystemExit(1)
-        news.put((number, count))
+        messages.put((number, count))
 
     try:
-        NormChain(Config(cfg), base, settings, number, path).run(say)
+        NormChain(Config(cfg), base, settings, number, path).run(report)
     except (ValueError, OSError, RuntimeError) as error:
-        news.put((number, str(error)))
+        messages.put((number, str(error)))

@@ -1,4 +1,4 @@
-"""Choose numbers of a posterior by its predictive likelihood on val."""
+"""Choose settings of a posterior by its likelihood of validation images."""
 from collections.abc import Iterable, Sequence
 from typing import Optional
 
@@ -6,37 +6,40 @@ import torch
 from mmengine.config import Config
 from torch import Tensor
 
-from abnn_mmseg.fitting.images import Batch, Images, validation_set
 from abnn_mmseg.members.files import norm_state
+from abnn_mmseg.members.images import Batch, Images
 from abnn_mmseg.members.temperature import labelled_pixels
 from abnn_mmseg.models.posteriors import DeterministicPosterior, Posterior
 from abnn_mmseg.models.posteriors.gaussian import GaussianPosterior
 from abnn_mmseg.models.segmentor import BayesianSegmentor
+from abnn_mmseg.utils.configs import part_of
 from abnn_mmseg.utils.console import progress
 
-# Of each candidate: enough to tell candidates a power of ten apart.
+# Draws for each candidate; enough, since candidates are far apart.
 DRAWS = 4
 
 
 class Choice:
-    """The NLL of the posterior mean on val, for candidates.
+    """Measures the NLL of the posterior mean on val for several candidates.
 
-    Not the evidence: a norm layer makes the weights before it scale-free,
-    and the evidence rewards that without any change of the function
-    (Antoran et al., 2022).
+    The evidence is not used: a norm layer makes the scale of the weights
+    before it irrelevant, and the evidence changes with that scale although
+    the function does not (Antoran et al., 2022).
 
     Args:
         cfg (Config): With ``val_dataloader``.
         model (BayesianSegmentor): With the Gaussian to choose for.
-        spread (dict): What its member has besides the norms.
-        images (int, optional): Use so many of val. Defaults to all.
+        spread (dict): The tensors of its member besides the norms.
+        images (int, optional): How many images of val to use. Defaults to
+            all.
     """
 
     def __init__(self, cfg: Config, model: BayesianSegmentor,
                  spread: dict[str, Tensor],
                  images: Optional[int] = None) -> None:
         self.model = model
-        self.data = Images(model, validation_set(cfg), images)
+        self.data = Images(
+            model, part_of(cfg, 'val_dataloader').dataset, images)
         self.state = {**norm_state(model), **spread}
         posterior = model.posterior
         assert isinstance(posterior, GaussianPosterior)
@@ -53,10 +56,11 @@ class Choice:
         return self._base
 
     def among(self, candidates: Iterable[dict[str, float]]) -> list[dict]:
-        """Each candidate, with its ``nll``.
+        """Return each candidate with its ``nll``.
 
         Args:
-            candidates (Iterable[dict]): More numbers of the member, by name.
+            candidates (Iterable[dict]): Numbers to add to the member, by
+                name.
         """
         candidates = list(candidates)
         self.posterior.samples = DRAWS
@@ -81,8 +85,7 @@ class Choice:
     @torch.no_grad()
     def _loss(self, batch: Batch, posterior: Posterior) -> tuple[float, int]:
         """Sum of -log p of the labelled pixels, and their number."""
-        metas = [sample.metainfo for sample in batch.samples]
-        answer = self.model.answer(batch.inputs, metas, posterior, ())
+        answer = self.model.answer(batch.inputs, batch.metas, posterior, ())
         self.model.conclude(answer, batch.samples, 'posterior_mean', 1.)
         total, count = 0., 0
         for sample in batch.samples:

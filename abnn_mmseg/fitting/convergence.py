@@ -8,7 +8,7 @@ import numpy as np
 
 
 def split_chains(values: np.ndarray) -> np.ndarray:
-    """Halves of chains as chains of their own: drift shows between them."""
+    """Split chains in halves, so that a drift shows as a difference."""
     half = values.shape[1] // 2
     if half < 2:
         raise ValueError(
@@ -18,12 +18,12 @@ def split_chains(values: np.ndarray) -> np.ndarray:
 
 
 def split_rhat(values: np.ndarray) -> np.ndarray:
-    r"""Split R-hat of each quantity; 1 is agreement.
+    r"""Split R-hat of each quantity; 1 means that the chains agree.
 
         sqrt(((n - 1) / n * W + B / n) / W)
 
     with the mean variance W within half chains of n samples, and B / n the
-    variance of their means. A quantity that does not vary at all has 1.
+    variance of their means. It is 1 for a quantity that does not vary.
 
     Args:
         values (ndarray): ``[chains, draws, ...]``.
@@ -41,9 +41,9 @@ def split_rhat(values: np.ndarray) -> np.ndarray:
 def effective_size(values: np.ndarray) -> np.ndarray:
     """Effective sample size of the mean of each quantity.
 
-    All samples, divided by ``1 + 2 * sum`` of the autocorrelations, summed
-    over pairs of lags as long as they are positive and do not grow (Geyer,
-    1992).
+    It is the number of samples divided by ``1 + 2 * sum`` of the
+    autocorrelations. The sum is over pairs of lags as long as the pairs are
+    positive and decrease (Geyer, 1992).
 
     Args:
         values (ndarray): ``[chains, draws, ...]``.
@@ -63,13 +63,13 @@ def effective_size(values: np.ndarray) -> np.ndarray:
     pairs = np.where(positive, np.minimum.accumulate(pairs, 0), 0)
     time = -1 + 2 * pairs.sum(0)
     size = chains * count
-    # Antithetic chains may know more than independent draws, to a degree.
+    # Antithetic chains may exceed independent draws, up to this limit.
     time = np.maximum(time, 1 / np.log10(size))
     return np.where(total == 0, size, size / time).reshape(shape)
 
 
 def autocovariance(values: np.ndarray) -> np.ndarray:
-    """Of each chain and quantity, at all lags, by Fourier transforms."""
+    """Autocovariance of each chain and quantity, at all lags, by FFT."""
     count = values.shape[1]
     centred = values - values.mean(1, keepdims=True)
     spectrum = np.fft.rfft(centred, 2 * count, axis=1)

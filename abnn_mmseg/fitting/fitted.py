@@ -1,29 +1,30 @@
-"""What every fit starts from and ends with: the base, and a member file."""
+"""Config, settings and member file that all fits share."""
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import torch
-from mmengine.config import Config
+from mmengine.config import Config, ConfigDict
 from torch import Tensor
 
-from abnn_mmseg.engine.loading import BAYESIAN, build_segmentor
+from abnn_mmseg.engine.loading import BAYESIAN
 from abnn_mmseg.engine.settings import training_settings
 from abnn_mmseg.members.files import fingerprint, norm_state, save_members
 from abnn_mmseg.members.guarantees import weights_of
 from abnn_mmseg.models.posteriors.bank import BankPosterior
 from abnn_mmseg.models.segmentor import BayesianSegmentor
+from abnn_mmseg.utils.configs import part_of
 from abnn_mmseg.utils.files import atomic_write
 
 Scope = Union[str, Sequence[str]]
 
 
 def fitted_config(cfg: Config, kind: str, scope: Scope = 'all') -> Config:
-    """The config with this kind of posterior, whatever it had before.
+    """Return the config with this kind of posterior instead of its own.
 
     Args:
-        cfg (Config): Of the base, or of its ABNN.
+        cfg (Config): Config of the base, or of its ABNN.
         kind (str): Type of the posterior.
         scope (str | Sequence[str]): The layers whose norms vary.
     """
@@ -33,17 +34,23 @@ def fitted_config(cfg: Config, kind: str, scope: Scope = 'all') -> Config:
     return cfg
 
 
-def build_for_fit(cfg: Config, base: Union[str, Path],
-                  device: Optional[str] = None) -> BayesianSegmentor:
-    """The base with the posterior to fit, in eval mode."""
-    return build_segmentor(cfg, [base], device)
+def training_set(cfg: Config) -> ConfigDict:
+    """The training images with the validation pipeline: no crop, no flip.
+
+    The data of a posterior are fixed, so each pass must see the same pixels.
+    """
+    dataset = part_of(cfg, 'train_dataloader').dataset
+    if 'pipeline' not in dataset:
+        return dataset
+    return ConfigDict(
+        dataset, pipeline=part_of(cfg, 'val_dataloader').dataset.pipeline)
 
 
 def fit_settings(cfg: Config, model: BayesianSegmentor) -> dict[str, Any]:
-    """The base, data and scope of a fit, as JSON has them.
+    """Return base, data and scope of a fit, as builtins.
 
     Args:
-        cfg (Config): Of :func:`fitted_config`.
+        cfg (Config): See :func:`fitted_config`.
         model (BayesianSegmentor): With the weights of the base.
     """
     val = cfg.get('val_dataloader') or {}
@@ -54,7 +61,7 @@ def fit_settings(cfg: Config, model: BayesianSegmentor) -> dict[str, Any]:
 
 
 def layers_to_fit(model: BayesianSegmentor) -> list[str]:
-    """Layers in scope that predict: auxiliary heads do not."""
+    """Layers in scope, without those of auxiliary heads."""
     posterior = model.posterior
     assert isinstance(posterior, BankPosterior)
     return [name for name in posterior.in_scope if name in posterior.layers]
@@ -62,7 +69,7 @@ def layers_to_fit(model: BayesianSegmentor) -> list[str]:
 
 def split_vector(theta: Tensor, like: dict[str, Tensor],
                  dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
-    """A vector, or rows of them, as tensors by name."""
+    """Split a vector, or rows of vectors, into tensors by name."""
     parts = theta.split([value.numel() for value in like.values()], -1)
     return {
         name: part.reshape(*theta.shape[:-1], *like[name].shape).to(dtype)
@@ -78,14 +85,16 @@ def save_fit(path: Union[str, Path], model: BayesianSegmentor,
     Args:
         path (str): The file; the report has its name and ``.json``.
         model (BayesianSegmentor): With the weights of the base.
-        states (Sequence[dict]): What each member has instead of the base's.
+        states (Sequence[dict]): Tensors of each member that replace those of
+            the base.
         metas (Sequence[dict]): Descriptions of the members.
-        report (dict): How the fit went.
+        report (dict): Numbers about the fit.
     """
     own = norm_state(model)
+    # Before the member file, which says that the fit is finished.
+    atomic_write(Path(path).with_suffix('.json'),
+                 json.dumps(report, indent=2) + '\n')
     save_members(path, [
         dict(state={**own, **state}, meta=meta)
         for state, meta in zip(states, metas)
     ], fingerprint(model))
-    atomic_write(Path(path).with_suffix('.json'),
-                 json.dumps(report, indent=2) + '\n')

@@ -1,10 +1,10 @@
 r"""Hamiltonian Monte Carlo on one vector, with the full gradient.
 
-A sample theta of ``exp(-U(theta))`` gets a momentum r ~ N(0, I) and moves
-along H = U + |r|^2 / 2 by leapfrog steps; the end of the way is accepted with
-probability min(1, exp(H_before - H_after)) (Neal, 2011). In burn-in the step
-size is adapted to the wanted acceptance by dual averaging (Hoffman & Gelman,
-2014), afterwards it is fixed.
+A sample theta of ``exp(-U(theta))`` gets a momentum r ~ N(0, I) and moves by
+leapfrog steps, which nearly preserve H = U + |r|^2 / 2. The end point is
+accepted with probability min(1, exp(H_before - H_after)) (Neal, 2011). During
+burn-in the step size is adapted to the target acceptance by dual averaging
+(Hoffman & Gelman, 2014); afterwards it is fixed.
 """
 import math
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from torch import Tensor
 
 # From theta to U(theta) and its gradient, both in double precision.
 Potential = Callable[[Tensor], tuple[float, Tensor]]
-# An energy error that no rounding explains.
+# An energy error above this is a divergence, not a rounding error.
 DIVERGENT = 1000.
 
 
 class Point(NamedTuple):
-    """A place, with its energy U and the gradient of it."""
+    """A value of theta with its energy U and the gradient of U."""
     theta: Tensor
     energy: float
     gradient: Tensor
@@ -33,9 +33,9 @@ def point_at(potential: Potential, theta: Tensor) -> Point:
 
 def leapfrog(potential: Potential, start: Point, momentum: Tensor,
              step: float, count: int) -> tuple[Point, Tensor]:
-    """``count`` leapfrog steps: the end, and the momentum there.
+    """Take ``count`` leapfrog steps; return the end point and its momentum.
 
-    It stops early where the energy is no finite number.
+    It stops early if the energy is not finite.
     """
     point = start
     momentum = momentum - step / 2 * point.gradient
@@ -54,11 +54,11 @@ def hamiltonian(point: Point, momentum: Tensor) -> float:
 
 
 class DualAveraging:
-    """Adapts the logarithm of a step size to a wanted acceptance.
+    """Adapts the logarithm of a step size to a target acceptance.
 
     Args:
-        step (float): Where to start.
-        target (float): The wanted acceptance.
+        step (float): The first step size.
+        target (float): The target acceptance.
     """
 
     def __init__(self, step: float, target: float) -> None:
@@ -69,7 +69,7 @@ class DualAveraging:
         self.mean = math.log(step)
 
     def update(self, acceptance: float) -> float:
-        """Take in the acceptance of a trajectory; the next step size."""
+        """Take in the acceptance of a trajectory; return the next step."""
         self.count += 1
         weight = 1 / (self.count + 10)
         self.error += weight * (self.target - acceptance - self.error)
@@ -80,29 +80,30 @@ class DualAveraging:
 
     @property
     def final(self) -> float:
-        """The step size to keep."""
+        """The step size after burn-in."""
         return math.exp(self.mean)
 
 
 class Chain:
-    """One Markov chain, which can stop after any sample and go on.
+    """One Markov chain, which can stop after any sample and be resumed.
 
     Args:
         potential (Callable): U and its gradient.
-        start (Tensor): Where it begins, in double precision.
+        start (Tensor): The first theta, in double precision.
         length (float): Length of a trajectory, step size times steps.
         burn_in (int): Trajectories that adapt the step size.
         seed (int): Seed of the chain.
-        step (float, optional): First step size. None looks for one.
-        target (float): Wanted acceptance. Defaults to 0.8.
+        step (float, optional): First step size. Defaults to None, which
+            searches for one.
+        target (float): Target acceptance. Defaults to 0.8.
         jitter (float): The number of steps varies by this share around
-            ``length / step``: a trajectory of one length brings directions
-            of certain periods back to where they started.
-        max_steps (int): Of a trajectory. Defaults to 1000.
+            ``length / step``. With a constant length, directions of certain
+            periods would return to where they started. Defaults to 0.2.
+        max_steps (int): Most steps of a trajectory. Defaults to 1000.
 
     Attributes:
-        trace (list[dict]): Of each trajectory: acceptance, energy_error,
-            step, steps, energy, divergent.
+        trace (list[dict]): For each trajectory its acceptance,
+            energy_error, step, steps, energy, divergent.
     """
 
     def __init__(self,
@@ -130,11 +131,11 @@ class Chain:
 
     @property
     def is_burning_in(self) -> bool:
-        """Whether the next trajectory is one of burn-in."""
+        """Whether the next trajectory belongs to burn-in."""
         return len(self.trace) < self.burn_in
 
     def advance(self) -> Tensor:
-        """One trajectory; the sample after it."""
+        """Run one trajectory; return the sample after it."""
         point = self.point = self.point or self._begin()
         if self.step is None:
             self.step = self._find_step(point)
@@ -204,7 +205,7 @@ class Chain:
                                 dtype=torch.float64))
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the next trajectory depends on."""
+        """Everything that the next trajectory depends on."""
         return dict(
             point=None if self.point is None else tuple(self.point),
             step=self.step, trace=self.trace,
@@ -212,7 +213,7 @@ class Chain:
             generator=self.generator.get_state())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where another chain stopped."""
+        """Continue a stored chain."""
         self.point = state['point'] and Point(*state['point'])
         self.step, self.trace = state['step'], state['trace']
         if state['adaptation']:
@@ -223,7 +224,7 @@ class Chain:
 
 def summary(traces: Sequence[Sequence[dict[str, float]]],
             burn_in: int) -> dict[str, float]:
-    """Numbers of several chains after burn-in."""
+    """Means over all trajectories of several chains after burn-in."""
     kept = [entry for trace in traces for entry in trace[burn_in:]]
     errors = [abs(e['energy_error']) for e in kept
               if math.isfinite(e['energy_error'])]

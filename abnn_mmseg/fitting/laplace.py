@@ -9,9 +9,9 @@ pass an image gives the whole sum over its pixels:
     G = sum_images E / n_i * mean_draws g g^T,
     g = gradient of sum_pixels log p(y_drawn | x).
 
-A draw therefore is a row of G's factor. The diagonal adds up all rows; a low
-rank part keeps the directions in which they are longest, and the diagonal
-what these leave over.
+So each draw is a row of a factor of G. The diagonal is the sum over all rows.
+A low-rank part keeps the directions in which the rows are longest, and the
+diagonal holds the rest.
 """
 import math
 import time
@@ -22,22 +22,23 @@ import torch
 from mmengine.config import Config
 from torch import Tensor
 
+from abnn_mmseg.engine.loading import build_segmentor
 from abnn_mmseg.fitting.choice import Choice, lowest
 from abnn_mmseg.fitting.fitted import (
     Scope,
-    build_for_fit,
     fit_settings,
     fitted_config,
     layers_to_fit,
     save_fit,
     split_vector,
+    training_set,
 )
-from abnn_mmseg.fitting.images import Images, training_set
 from abnn_mmseg.fitting.likelihood import (
     NormLikelihood,
     effective_pixels,
     pixel_logits,
 )
+from abnn_mmseg.members.images import Images
 from abnn_mmseg.models.posteriors.gaussian import (
     DIAGONAL,
     FACTOR,
@@ -52,7 +53,7 @@ from abnn_mmseg.utils.console import progress
 from abnn_mmseg.utils.files import atomic_path
 
 STRUCTURES = ('diagonal', 'layer', 'low_rank')
-# Of the curvature, so far.
+# The file of a curvature that is not finished.
 UNFINISHED = 'unfinished_curvature.pth'
 # Seconds of work that an interruption may cost.
 SAVE_EVERY = 30.
@@ -65,7 +66,7 @@ class Curvature(NamedTuple):
     """G without the prior: diagonal + F^T F, F by groups of parameters.
 
     Args:
-        diagonal (Tensor): ``[P]``, what the rows leave over.
+        diagonal (Tensor): ``[P]``, the part of G that the rows lack.
         rows (list): For each group, F ``[R, size]``.
     """
     diagonal: Tensor
@@ -73,7 +74,7 @@ class Curvature(NamedTuple):
 
 
 class Fisher:
-    """Adds up G, image by image; rows are kept as far as the rank allows.
+    """Adds up G, image by image, and keeps the longest rows of its factor.
 
     Args:
         sizes (list[int]): Parameters of each group that shares rows; none
@@ -96,25 +97,25 @@ class Fisher:
             return
         for i, part in enumerate(row.float().split(self.sizes)):
             rows = torch.cat([self.rows[i], part[None]])
-            # Compressing seldom costs little, and loses less.
+            # Compressing is expensive and loses a little, so do it rarely.
             if len(rows) > 4 * self.rank:
                 rows = longest(rows, self.rank)
             self.rows[i] = rows
 
     def curvature(self) -> Curvature:
-        """G as it is now."""
+        """G of the images so far."""
         rows = [longest(part, self.rank) for part in self.rows]
         known = (torch.cat([part.double().square().sum(0) for part in rows])
                  if rows else torch.zeros_like(self.diagonal))
         return Curvature((self.diagonal - known).clamp_min(0), rows)
 
     def state_dict(self) -> dict[str, Any]:
-        """What has been added up."""
+        """The sums so far."""
         return dict(diagonal=self.diagonal, rows=self.rows,
                     images=self.images)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from there."""
+        """Continue from stored sums."""
         vars(self).update(state)
 
 
@@ -150,13 +151,13 @@ def fit_laplace(cfg: Config, base: str, out: str, folder: str,
                 val_images: Optional[int] = 12,
                 pixels: Optional[float] = None, scope: Scope = 'all',
                 seed: int = 0, device: Optional[str] = None) -> dict:
-    """Fit a Gaussian around the base's norms; the report.
+    """Fit a Gaussian around the base's norms; return the report.
 
     Args:
-        cfg (Config): Of the base.
-        base (str): Its checkpoint.
+        cfg (Config): Config of the base.
+        base (str): Checkpoint of the base.
         out (str): The member file to write, for ``LaplacePosterior``.
-        folder (str): Where unfinished work is kept.
+        folder (str): Folder of unfinished work.
         structure (str): ``'diagonal'``; ``'layer'``, a diagonal and low rank
             in each layer; or ``'low_rank'``, across all layers.
         rank (int): Rows to keep. Defaults to 20.
@@ -166,8 +167,8 @@ def fit_laplace(cfg: Config, base: str, out: str, folder: str,
             precision and temperature. Defaults to 12.
         pixels (float, optional): E; None estimates it.
         scope (str | Sequence[str]): Layers whose norms vary.
-        seed (int): Of the drawn labels.
-        device (str, optional): Where to compute.
+        seed (int): Seed of the drawn labels.
+        device (str, optional): Device of the computation.
     """
     one_of('structure', structure, STRUCTURES)
     if rank < 1 or draws < 1:
@@ -175,7 +176,7 @@ def fit_laplace(cfg: Config, base: str, out: str, folder: str,
                          'at least 1.')
     start = time.monotonic()
     cfg = fitted_config(cfg, 'LaplacePosterior', scope)
-    model = build_for_fit(cfg, base, device)
+    model = build_segmentor(cfg, [base], device)
     data = Images(model, training_set(cfg), images)
     known = dict(structure=structure, rank=rank, draws=draws, seed=seed,
                  images=data.numbers, source=fit_settings(cfg, model))
@@ -188,11 +189,7 @@ def fit_laplace(cfg: Config, base: str, out: str, folder: str,
     _add_up(fisher, likelihood, known, Path(folder) / UNFINISHED)
     spread = _as_spread(fisher.curvature(), likelihood, structure)
     choice = Choice(cfg, model, spread, val_images)
-    trials = choice.among(
-        [{PRIOR: 10.**p, TEMPERATURE: 1.} for p in PRIORS])
-    prior = lowest(trials)[PRIOR]
-    trials += choice.among(
-        [{PRIOR: prior, TEMPERATURE: t} for t in TEMPERATURES])
+    trials = _try_priors(choice)
     best = lowest(trials)
     spread.update({name: torch.tensor(best[name])
                    for name in (PRIOR, TEMPERATURE)})
@@ -211,6 +208,15 @@ def fit_laplace(cfg: Config, base: str, out: str, folder: str,
     return report
 
 
+def _try_priors(choice: Choice) -> list[dict]:
+    """Try prior precisions at T = 1, then temperatures at the best one."""
+    trials = choice.among(
+        [{PRIOR: 10.**p, TEMPERATURE: 1.} for p in PRIORS])
+    prior = lowest(trials)[PRIOR]
+    return trials + choice.among(
+        [{PRIOR: prior, TEMPERATURE: t} for t in TEMPERATURES])
+
+
 def groups_of(likelihood: NormLikelihood, structure: str) -> list[int]:
     """Sizes of the groups of parameters that share rows."""
     if structure == 'diagonal':
@@ -226,7 +232,7 @@ def groups_of(likelihood: NormLikelihood, structure: str) -> list[int]:
 
 def _add_up(fisher: Fisher, likelihood: NormLikelihood, settings: dict,
             path: Path) -> None:
-    """One pass over the images; goes on where it was interrupted."""
+    """Make one pass over the images; continue an interrupted one."""
     settings = dict(settings, pixels=likelihood.pixels)
     draws, data = settings['draws'], likelihood.images
     if path.is_file():
@@ -236,7 +242,7 @@ def _add_up(fisher: Fisher, likelihood: NormLikelihood, settings: dict,
     saved = time.monotonic()
     done = fisher.images
     for batch in progress(data.after(done), 'Curvature', len(data) - done):
-        # The labels of an image do not depend on where a run began.
+        # The same labels are drawn for an image if the run was resumed.
         generator = torch.Generator().manual_seed(
             settings['seed'] * 1_000_003 + fisher.images)
         for row in sampled_rows(likelihood, batch, draws, generator):

@@ -1,20 +1,19 @@
 r"""The likelihood of norm parameters, given labelled images.
 
 Pixels of an image are not independent: neighbours show the same object, and
-what is hard about an image is hard in many of its pixels. A product over all
-pixels would claim to know far too much. Here an image counts as E pixels, the
-effective number:
+a difficult image is difficult in many of its pixels. A product over all pixels
+would be far too certain. So an image counts as E pixels, the effective number:
 
     log p(D | theta) = sum_images E / n_i * sum_pixels log p(y | x, theta)
 
-with n_i labelled pixels. By default E is estimated as survey statisticians do
-for clusters (Kish, 1965): if rho is the share of the variance of the pixels'
+with n_i labelled pixels. By default E is estimated like the design effect of
+cluster samples (Kish, 1965): with rho the share of the variance of the pixels'
 loss that lies between images, n pixels of one image say as much about the
 mean as
 
     E = n / (1 + (n - 1) * rho)
 
-pixels from n images.
+pixels of different images.
 """
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -25,8 +24,9 @@ from torch import Tensor
 
 from abnn_mmseg.evaluation.fields import IGNORE, class_labels
 from abnn_mmseg.fitting.hmc import Potential
-from abnn_mmseg.fitting.images import Batch, Images
+from abnn_mmseg.members.images import Batch, Images
 from abnn_mmseg.models.segmentor import BayesianSegmentor
+from abnn_mmseg.uncertainty.statistics import as_classes
 
 
 def norm_parameters(model: BayesianSegmentor,
@@ -43,10 +43,11 @@ def norm_parameters(model: BayesianSegmentor,
 def pixel_logits(model: BayesianSegmentor, batch: Batch
                  ) -> Iterator[tuple[Tensor, Tensor]]:
     """Logits ``[N, C]`` and classes of the labelled pixels, by image."""
-    metas = [sample.metainfo for sample in batch.samples]
-    outputs = model.encode_decode(batch.inputs, metas)
-    if outputs.shape[1] == 1:
-        outputs = torch.cat([torch.zeros_like(outputs), outputs], 1)
+    if any(any(meta.get('img_padding_size', ())) for meta in batch.metas):
+        raise ValueError(
+            'the data_preprocessor pads images (its test_cfg, or size_'
+            'divisor), and padding has no labels to fit to; remove it.')
+    outputs = as_classes(model.encode_decode(batch.inputs, batch.metas))
     for sample, logits in zip(batch.samples, model._to_logits(outputs)):
         shape = sample.gt_sem_seg.data.shape[-2:]
         if logits.shape[1:] != shape:
@@ -61,7 +62,7 @@ def pixel_logits(model: BayesianSegmentor, batch: Batch
 @torch.no_grad()
 def effective_pixels(model: BayesianSegmentor,
                      batches: Iterable[Batch]) -> float:
-    """E, estimated on these images; see the top of this file."""
+    """Estimate E on these images; see the top of this file."""
     sizes, means, squares = [], [], []
     for batch in batches:
         for logits, labels in pixel_logits(model, batch):
@@ -82,7 +83,7 @@ def effective_pixels(model: BayesianSegmentor,
 
 
 def design_effect(sizes: Tensor, means: Tensor, squares: Tensor) -> float:
-    """Pixels of an image, divided by what their correlation costs.
+    """Pixels of an image, divided by the effect of their correlation.
 
     Args:
         sizes (Tensor): n_i.
@@ -104,8 +105,8 @@ def design_effect(sizes: Tensor, means: Tensor, squares: Tensor) -> float:
 class NormLikelihood:
     """log p(D | theta) of the norm parameters of a model, and its gradient.
 
-    The parameters are a vector in double precision; the network computes in
-    its own.
+    The parameters are a vector in double precision, whatever precision the
+    network has.
 
     Args:
         model (BayesianSegmentor): In eval mode.
@@ -130,13 +131,13 @@ class NormLikelihood:
 
     @property
     def theta(self) -> Tensor:
-        """The parameters as they are."""
+        """The current parameters."""
         return torch.cat([
             p.detach().double().cpu().flatten()
             for p in self.parameters.values()])
 
     def write(self, theta: Tensor) -> None:
-        """Give the model other norm parameters."""
+        """Set the norm parameters of the model."""
         sizes = [p.numel() for p in self.parameters.values()]
         with torch.no_grad():
             for parameter, part in zip(self.parameters.values(),
@@ -163,16 +164,16 @@ class NormLikelihood:
         return total
 
     def gradient(self, value: Tensor, keep: bool = False) -> Tensor:
-        """Of a number that the network gave, by the parameters.
+        """The gradient of an output of the network by the parameters.
 
         Args:
-            value (Tensor): The number.
-            keep (bool): Whether the same pass has to give more gradients.
+            value (Tensor): The output, a number.
+            keep (bool): Whether more gradients of the same pass follow.
         """
         if not value.requires_grad:
             # No image of the batch has labels.
             return torch.zeros_like(self.theta)
-        # A norm may not lie on the way to the logits.
+        # The logits may not depend on every norm.
         parts = torch.autograd.grad(
             value, list(self.parameters.values()), retain_graph=keep,
             allow_unused=True, materialize_grads=True)

@@ -1,4 +1,4 @@
-"""HMC over the norms of a network: one chain, kept in a file."""
+"""One HMC chain over the norms of a network, stored in a file."""
 import dataclasses
 import math
 import time
@@ -10,49 +10,51 @@ import torch
 from mmengine.config import Config
 from torch import Tensor
 
+from abnn_mmseg.engine.loading import build_segmentor
 from abnn_mmseg.engine.settings import first_difference
-from abnn_mmseg.fitting.fitted import build_for_fit, layers_to_fit
+from abnn_mmseg.fitting.fitted import layers_to_fit, training_set
 from abnn_mmseg.fitting.hmc import Chain
-from abnn_mmseg.fitting.images import Images, training_set, validation_set
 from abnn_mmseg.fitting.likelihood import (
     NormLikelihood,
     effective_pixels,
     pixel_logits,
     posterior_energy,
 )
+from abnn_mmseg.members.images import Images
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.checkpoints import read_checkpoint
+from abnn_mmseg.utils.configs import part_of
 from abnn_mmseg.utils.files import atomic_path
 
-# Seconds of work that an interruption may cost.
+# Seconds between two saves.
 SAVE_EVERY = 30.
-# Divergent trajectories in a row after which a chain is given up.
-HOPELESS = 20
+# Divergent trajectories in a row after which a chain stops.
+MOST_DIVERGENT = 20
 
 
 @dataclass
 class HMCSettings:
-    """What decides on the samples of a chain.
+    """The settings that the samples of a chain depend on.
 
     Args:
         images: Training images, evenly spread.
-        samples: Of each chain, after burn-in.
-        burn_in: Trajectories that are not kept and adapt the step size.
+        samples: Samples of each chain, after burn-in.
+        burn_in: Trajectories that adapt the step size and are not kept.
         prior_std: Standard deviation s of the Gaussian prior.
-        prior_mean: ``'base'``, the prior is around the norms of the base,
-            which has seen more images than these; or ``'zero'``, as weight
-            decay has it.
-        temperature: Of the posterior; below 1 it is cold.
+        prior_mean: ``'base'`` centres the prior on the norms of the base,
+            which was trained on more images than these; ``'zero'`` on zero,
+            as weight decay does.
+        temperature: Temperature of the posterior; below 1 it is cold.
         effective_pixels: E of an image; None estimates it.
-        acceptance: Wanted share of accepted trajectories.
-        length: Of a trajectory; None is pi / 2 times the standard deviation
-            of the prior, which makes a draw of the prior independent of the
-            one before.
-        max_steps: Steps of a trajectory at most.
+        acceptance: Target share of accepted trajectories.
+        length: Length of a trajectory. None is pi / 2 times the standard
+            deviation of the prior; on the prior alone, consecutive samples
+            would then be independent.
+        max_steps: Most steps of a trajectory.
         batch: Images in a pass.
-        seed: Of the chains.
-        check_images: Validation images at which chains are compared.
-        check_pixels: Pixels of them.
+        seed: Seed of the chains.
+        check_images: Validation images on which chains are compared.
+        check_pixels: Pixels of these images.
         source: Base, scope and data, see
             :func:`~abnn_mmseg.fitting.fitted.fit_settings`.
     """
@@ -96,14 +98,14 @@ class HMCSettings:
 
 
 class NormChain:
-    """A chain over a network's norms, kept in a file.
+    """A chain over a network's norms, stored in a file.
 
     Args:
-        cfg (Config): Of :func:`fitted_config`.
+        cfg (Config): See :func:`fitted_config`.
         base (str): The base's checkpoint.
-        settings (HMCSettings): What decides on the samples.
-        number (int): Which chain.
-        path (Path): Its file.
+        settings (HMCSettings): Settings of the chain.
+        number (int): Number of the chain.
+        path (Path): File of the chain.
     """
 
     def __init__(self, cfg: Config, base: str, settings: HMCSettings,
@@ -111,7 +113,7 @@ class NormChain:
         self.settings = settings
         self.path = path
         self.number = number
-        self.model = build_for_fit(cfg, base)
+        self.model = build_segmentor(cfg, [base])
         likelihood = norm_likelihood(self.model, cfg, settings)
         self.likelihood = likelihood
         theta = likelihood.theta
@@ -127,7 +129,7 @@ class NormChain:
             theta + settings.prior_std * away, settings.trajectory,
             settings.burn_in, settings.seed * 1009 + number + 500,
             target=settings.acceptance, max_steps=settings.max_steps)
-        self.check = Checkpoints(self.model, cfg, settings)
+        self.check = CheckPixels(self.model, cfg, settings)
         self.samples: list[Tensor] = []
         self.seen: list[Tensor] = []
         self.seconds = 0.
@@ -135,17 +137,21 @@ class NormChain:
 
     @property
     def count(self) -> int:
-        """Trajectories done."""
+        """Number of finished trajectories."""
         return len(self.chain.trace)
 
-    def run(self, say: Callable[[int], None]) -> None:
-        """All that is left; ``say`` hears how many are done."""
+    def run(self, report: Callable[[int], None]) -> None:
+        """Run the remaining trajectories.
+
+        Args:
+            report (Callable): Called with the number of finished ones.
+        """
         saved = time.monotonic()
         while self.count < self.settings.burn_in + self.settings.samples:
             start = time.monotonic()
             burning = self.chain.is_burning_in
             theta = self.chain.advance()
-            self._check_hope()
+            self._check_divergence()
             if not burning:
                 self.samples.append(theta.float())
                 self.likelihood.write(theta)
@@ -154,19 +160,19 @@ class NormChain:
             if time.monotonic() - saved > SAVE_EVERY:
                 self._save()
                 saved = time.monotonic()
-            say(self.count)
+            report(self.count)
         self._save()
 
-    def _check_hope(self) -> None:
-        last = self.chain.trace[-HOPELESS:]
-        if len(last) == HOPELESS and all(e['divergent'] for e in last):
+    def _check_divergence(self) -> None:
+        last = self.chain.trace[-MOST_DIVERGENT:]
+        if len(last) == MOST_DIVERGENT and all(e['divergent'] for e in last):
             self._save()
             raise ValueError(
-                f'chain {self.number} diverges: the last {HOPELESS} '
-                f'trajectories, with steps of {last[-1]["step"]:.2g}, all '
-                'lost their energy. Lower --prior-std or --effective-pixels, '
-                'or give it a longer --burn-in to find smaller steps; then '
-                f'remove {self.path}.')
+                f'chain {self.number} diverges: the last {MOST_DIVERGENT} '
+                f'trajectories, with steps of {last[-1]["step"]:.2g}, did not '
+                'preserve the energy. Lower --prior-std or '
+                '--effective-pixels, or give it a longer --burn-in to find '
+                f'smaller steps; then remove {self.path}.')
 
     def _save(self) -> None:
         with atomic_path(self.path) as temporary:
@@ -199,19 +205,20 @@ def norm_likelihood(model: BayesianSegmentor, cfg: Config,
     return NormLikelihood(model, layers_to_fit(model), images, pixels)
 
 
-class Checkpoints:
-    """Pixels of validation images at which chains have to agree."""
+class CheckPixels:
+    """Pixels of validation images on which chains are compared."""
 
     def __init__(self, model: BayesianSegmentor, cfg: Config,
                  settings: HMCSettings) -> None:
         self.model = model
-        self.images = Images(model, validation_set(cfg),
-                             settings.check_images, keep=True)
+        self.images = Images(
+            model, part_of(cfg, 'val_dataloader').dataset,
+            settings.check_images, keep=True)
         self.pixels = settings.check_pixels
 
     @torch.no_grad()
     def probabilities(self) -> Tensor:
-        """Of the model as it is, ``[pixels, C]``."""
+        """Probabilities of the model's current norms, ``[pixels, C]``."""
         logits = torch.cat([
             logits for batch in self.images
             for logits, _ in pixel_logits(self.model, batch)])
@@ -222,7 +229,7 @@ class Checkpoints:
 def check_settings(path: Path, content: dict, settings: HMCSettings) -> None:
     """Raise ValueError if a file holds a chain with other settings.
 
-    More samples are no other settings: the chain goes on.
+    The number of samples may differ: the chain is continued.
     """
     known, wanted = (
         {**own, **own.get('source', {}), 'source': None, 'samples': None}
@@ -236,5 +243,5 @@ def check_settings(path: Path, content: dict, settings: HMCSettings) -> None:
 
 
 def stacked(values: list[Tensor]) -> Tensor:
-    """A tensor with one row for each; of no rows if there are none."""
+    """Stack tensors; an empty list gives an empty tensor."""
     return torch.stack(values) if values else torch.zeros(0)

@@ -1,4 +1,4 @@
-"""Fit by HMC: run the chains, judge them, keep some samples as members."""
+"""Fit by HMC: run chains, check convergence, keep samples as members."""
 import dataclasses
 import time
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ import torch
 from mmengine.config import Config
 from mmengine.logging import MMLogger
 
+from abnn_mmseg.engine.loading import build_segmentor
 from abnn_mmseg.fitting.chains import run_chains
 from abnn_mmseg.fitting.convergence import effective_size, split_rhat
 from abnn_mmseg.fitting.fitted import (
     Scope,
-    build_for_fit,
     fit_settings,
     fitted_config,
     layers_to_fit,
@@ -24,28 +24,29 @@ from abnn_mmseg.fitting.hmc import summary
 from abnn_mmseg.fitting.likelihood import norm_parameters
 from abnn_mmseg.fitting.norm_chain import HMCSettings
 
-# Above it, chains do not agree (Gelman et al.; Izmailov et al., 2021).
+# Above this R-hat, chains do not agree (Gelman et al.; Izmailov et al., 2021).
 RHAT = 1.1
-# Share of pixels and parameters that have to be below.
+# The share of pixels and parameters whose R-hat must be below it.
 SHARE = 0.95
+# A lower acceptance gives a warning.
 ACCEPTANCE = 0.6
-# Independent samples that a mean needs for one digit.
+# A smaller effective sample size does: a mean would not have one digit.
 ESS = 50
 
 
 def fit_hmc(cfg: Config, base: str, out: str, folder: str,
             settings: HMCSettings, chains: int = 4, jobs: int = 1,
             keep: int = 32, scope: Scope = 'all') -> dict:
-    """Sample the posterior over norm parameters; the report.
+    """Sample the posterior over norm parameters; return the report.
 
     Args:
-        cfg (Config): Of the base.
-        base (str): Its checkpoint.
+        cfg (Config): Config of the base.
+        base (str): Checkpoint of the base.
         out (str): The member file to write, for ``SampledPosterior``.
-        folder (str): Where unfinished and finished chains lie.
-        settings (HMCSettings): Of each chain.
-        chains (int): How many. Defaults to 4.
-        jobs (int): Chains at once, each in a process. Defaults to 1.
+        folder (str): Folder of the chains.
+        settings (HMCSettings): Settings of each chain.
+        chains (int): Number of chains. Defaults to 4.
+        jobs (int): Chains that run at once, each in a process. Defaults to 1.
         keep (int): Samples in the file, evenly spread over the chains.
         scope (str | Sequence[str]): Layers whose norms vary.
     """
@@ -54,8 +55,8 @@ def fit_hmc(cfg: Config, base: str, out: str, folder: str,
                          'run at least 2.')
     start = time.monotonic()
     cfg = fitted_config(cfg, 'SampledPosterior', scope)
-    # A base without norms is refused here, and not in each process.
-    model = build_for_fit(cfg, base)
+    # Refuse a base without norms before any process starts.
+    model = build_segmentor(cfg, [base])
     contents = run_chains(
         cfg, base, dataclasses.replace(
             settings, source=fit_settings(cfg, model)),
@@ -84,14 +85,14 @@ def fit_hmc(cfg: Config, base: str, out: str, folder: str,
 
 
 def convergence(contents: Sequence[dict], settings: HMCSettings) -> dict:
-    """How far the chains agree, with warnings where they do not."""
+    """Measure how well the chains agree; warn where they do not."""
     burn_in, count = settings.burn_in, settings.samples
     report: dict = summary(
         [c['chain']['trace'][:burn_in + count] for c in contents], burn_in)
     theta, seen = (
         torch.stack([c[name][:count] for c in contents]).numpy()
         for name in ('samples', 'seen'))
-    # Of each pixel, the class that all samples together find most likely.
+    # The most likely class of each pixel, over all samples.
     best = seen.mean((0, 1)).argmax(-1)
     pixels = np.take_along_axis(
         seen, best[None, None, :, None], -1)[..., 0]
@@ -109,7 +110,7 @@ def convergence(contents: Sequence[dict], settings: HMCSettings) -> dict:
 
 
 def warnings_of(report: dict):
-    """Yield a sentence for each number that is bad."""
+    """Yield a warning for each bad number."""
     for name in ('parameters', 'pixels'):
         found = report[name]
         if found['rhat_below'] < SHARE:
@@ -131,8 +132,8 @@ def spread_samples(chains: int, samples: int, keep: int
                    ) -> list[tuple[int, int]]:
     """Chain and number of the samples to keep.
 
-    The first of them hold all chains and are spread over each, so that a
-    posterior may use only some.
+    They are ordered so that the first few are spread over all chains, since
+    a posterior may use only some.
     """
     if keep < 1:
         raise ValueError(f'{keep} samples are none to keep; keep at least 1.')

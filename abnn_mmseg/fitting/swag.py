@@ -1,15 +1,15 @@
 r"""SWAG: a Gaussian by the trajectory of the norms (Maddox et al., 2019).
 
-The norms go on training at a constant rate, by the loss of the config without
-any random class prior. Every few iterations they are a snapshot theta_i; the
-Gaussian has
+The norms are trained further at a constant rate, by the loss of the config
+without a random class prior. A snapshot theta_i is taken every few iterations.
+The Gaussian has
 
     mean_n = 1/n sum theta_i
     diagonal = 1/n sum theta_i^2 - mean_n^2
     D = theta_i - mean_i, of the last R snapshots
 
-with the running mean of that time in D. Running statistics of batch norms
-stay the base's, as everywhere here.
+with mean_i the mean of the first i snapshots. Running statistics of batch
+norms stay those of the base.
 """
 import time
 from pathlib import Path
@@ -23,20 +23,22 @@ from mmengine.runner import Runner
 from mmseg.registry import HOOKS
 from torch import Tensor
 
-from abnn_mmseg.datasets.replay import replayable
-from abnn_mmseg.engine.runners import build_runner, close_log, last_readable
-from abnn_mmseg.engine.settings import keep_settings
+from abnn_mmseg.engine.loading import build_segmentor
+from abnn_mmseg.engine.runners import (
+    WITHOUT_TESTS,
+    train_and_close,
+    training_runner,
+)
 from abnn_mmseg.fitting.fitted import (
     Scope,
-    build_for_fit,
     fit_settings,
     fitted_config,
     layers_to_fit,
     save_fit,
     split_vector,
 )
-from abnn_mmseg.fitting.images import Images
 from abnn_mmseg.fitting.likelihood import norm_parameters
+from abnn_mmseg.members.images import Images
 from abnn_mmseg.models.posteriors.gaussian import DIAGONAL, FACTOR
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.checkpoints import safe_globals
@@ -80,23 +82,23 @@ class Moments:
             2 * max(1, len(rows) - 1))**0.5
 
     def state_dict(self) -> dict[str, Any]:
-        """All that has been seen."""
+        """The moments so far."""
         return dict(vars(self))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from there."""
+        """Continue from stored moments."""
         vars(self).update(state)
 
 
 @HOOKS.register_module()
 class SWAGHook(Hook):
-    """Collects the norms of a training, every few iterations.
+    """Collects snapshots of the norms while they train.
 
-    What it has collected is in the runner's checkpoints.
+    The moments of the snapshots are stored in the runner's checkpoints.
 
     Args:
         begin (int): Iterations before the first snapshot.
-        every (int): Iterations between two.
+        every (int): Iterations between two snapshots.
         rank (int): Deviations to keep.
     """
 
@@ -113,7 +115,7 @@ class SWAGHook(Hook):
                          batch_idx: int,
                          data_batch: Optional[dict] = None,
                          outputs: Optional[dict] = None) -> None:
-        """Take a snapshot if it is time for one."""
+        """Take a snapshot if one is due."""
         done = runner.iter + 1 - self.begin
         if done > 0 and done % self.every == 0:
             model = runner.model
@@ -126,17 +128,17 @@ class SWAGHook(Hook):
 
     def before_save_checkpoint(self, runner: Runner,
                                checkpoint: dict) -> None:
-        """Put what has been seen into the checkpoint."""
+        """Store the moments in the checkpoint."""
         checkpoint['swag'] = self.moments.state_dict()
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Go on from what the checkpoint has seen."""
+        """Continue from the moments of the checkpoint."""
         if 'swag' in checkpoint:
             self.moments.load_state_dict(checkpoint['swag'])
 
 
 class BarHook(Hook):
-    """Shows how far a training is.
+    """Shows the progress of a training.
 
     Args:
         show (Callable): Gets the number of iterations done.
@@ -158,21 +160,21 @@ def fit_swag(cfg: Config, base: str, out: str, folder: str,
              iterations: int = 200, every: int = 5, lr: float = 0.01,
              rank: int = 20, scope: Scope = 'all', seed: int = 0,
              device: Optional[str] = None) -> dict:
-    """Fit a Gaussian to the trajectory of the norms; the report.
+    """Fit a Gaussian to the trajectory of the norms; return the report.
 
     Args:
-        cfg (Config): Of the base, or of its ABNN.
-        base (str): Its checkpoint.
+        cfg (Config): Config of the base, or of its ABNN.
+        base (str): Checkpoint of the base.
         out (str): The member file to write, for ``SWAGPosterior``.
-        folder (str): Of the training; it goes on where it stopped.
-        iterations (int): Of the training. A quarter of them is not
-            collected.
+        folder (str): Work folder; an interrupted training is resumed.
+        iterations (int): Iterations of the training. No snapshots are taken
+            in the first quarter. Defaults to 200.
         every (int): Iterations between snapshots. Defaults to 5.
-        lr (float): Rate of the SGD, which is constant. Defaults to 0.01.
+        lr (float): Constant learning rate of SGD. Defaults to 0.01.
         rank (int): Deviations to keep. Defaults to 20.
         scope (str | Sequence[str]): Layers whose norms vary.
-        seed (int): Of the training.
-        device (str, optional): Where to compute.
+        seed (int): Seed of the training.
+        device (str, optional): Device of the computation.
     """
     begin = iterations // 4
     if every < 1 or (iterations - begin) // every < 2 or rank < 1:
@@ -182,9 +184,9 @@ def fit_swag(cfg: Config, base: str, out: str, folder: str,
             'fall into the last three quarters.')
     start = time.monotonic()
     cfg = swag_config(cfg, scope, iterations, lr)
-    model = build_for_fit(cfg, base, device)
-    # Nothing to train on is said in a sentence.
-    Images(model, cfg.train_dataloader.dataset, keep=False)
+    model = build_segmentor(cfg, [base], device)
+    # Raises ValueError if there is no image to train on.
+    Images(model, cfg.train_dataloader.dataset)
     hook = dict(type='SWAGHook', begin=begin, every=every, rank=rank)
     moments = _train(
         cfg, model, Path(folder) / 'training', hook, iterations, seed)
@@ -207,7 +209,7 @@ def fit_swag(cfg: Config, base: str, out: str, folder: str,
 
 def swag_config(cfg: Config, scope: Scope, iterations: int,
                 lr: float) -> Config:
-    """The config of a training of the norms at a constant rate."""
+    """A config that trains the norms at a constant rate."""
     cfg = fitted_config(cfg, 'SWAGPosterior', scope)
     for head in ('decode_head', 'auxiliary_head'):
         heads = cfg.model.get(head) or []
@@ -225,7 +227,7 @@ def swag_config(cfg: Config, scope: Scope, iterations: int,
 
 
 def plain_loss(head: dict) -> None:
-    """Let a head have the likelihood's loss, without random weights."""
+    """Remove the random class prior from the loss of a head."""
     losses = head.get('loss_decode') or {}
     for loss in losses if isinstance(losses, list) else [losses]:
         if loss.get('type') == 'RandomPriorCrossEntropyLoss':
@@ -234,22 +236,15 @@ def plain_loss(head: dict) -> None:
 
 def _train(cfg: Config, model: BayesianSegmentor, folder: Path, hook: dict,
            iterations: int, seed: int) -> Moments:
-    """Run the training, or what is left of it."""
+    """Run the training; resume an interrupted one."""
     sweep(folder)
     with claimed(folder), safe_globals(), progress_bar(
             'SWAG', iterations) as show:
-        last = last_readable(folder)
-        keep_settings(folder, dict(
-            fit_settings(cfg, model), seed=seed, hook=hook), last is not None)
-        runner = build_runner(
-            model, cfg, folder, randomness=dict(seed=seed),
-            train_dataloader=replayable(cfg.train_dataloader, seed),
-            load_from=last, resume=last is not None,
-            val_dataloader=None, val_cfg=None, val_evaluator=None,
-            test_dataloader=None, test_cfg=None, test_evaluator=None,
-            custom_hooks=[hook, *(dict(type=t) for t in HOOKS_OF_FIT)])
-        runner.register_hook(BarHook(show))
-        runner.train()
-        close_log(runner)
+        settings = dict(fit_settings(cfg, model), seed=seed, hook=hook)
+        runner = training_runner(
+            model, cfg, folder, cfg.train_dataloader, seed, settings, True,
+            custom_hooks=[hook, *(dict(type=t) for t in HOOKS_OF_FIT)],
+            **WITHOUT_TESTS)
+        train_and_close(runner, BarHook(show))
     [found] = [h for h in runner.hooks if isinstance(h, SWAGHook)]
     return found.moments

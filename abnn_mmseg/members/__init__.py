@@ -1,2 +1,2 @@
-"""Member files: read, write, verify, exchange, and what is fitted to them."""
+"""Member files: read, write, verify, exchange; fit numbers and store them."""
 from abnn_mmseg.members import autoload  # noqa: F401

@@ -1,8 +1,8 @@
 """Load members together with the weights of a segmentor.
 
-A segmentor calls these functions while it loads weights, so mmseg's own tools
-load members as ours do: those that the config's ``posterior.members`` names,
-or those that a full checkpoint carries.
+A segmentor calls these functions while it loads weights, so members are also
+loaded by mmseg's own tools. They are those that the config's
+``posterior.members`` names, or those that a full checkpoint carries.
 """
 import json
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from abnn_mmseg.members.files import (
 from abnn_mmseg.members.guarantees import load_guarantees
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 
-# Carried members are abnn_members.<number>.<tensor> in a state dict.
+# In a state dict, carried members are abnn_members.<number>.<tensor>.
 DESCRIPTION = f'{CARRIED}description'
 
 
@@ -59,7 +59,7 @@ def unpack(state: dict[str, Any]) -> list[dict]:
 
 
 def before_load(state: dict[str, Any]) -> list[dict]:
-    """Refuse a member file; take out the members that a state dict has."""
+    """Refuse a member file; remove the members from a state dict."""
     if state.get('format') == FORMAT:
         raise ValueError(
             'a member file was given where a checkpoint of the whole network '
@@ -69,7 +69,7 @@ def before_load(state: dict[str, Any]) -> list[dict]:
 
 
 def after_load(model: BayesianSegmentor, carried: list[dict]) -> None:
-    """Load the members that the config names, else those of the weights."""
+    """Load the members that the config names, or the carried ones."""
     posterior = model.posterior
     if posterior.member_files:
         load_members(model, list(posterior.member_files))

@@ -1,28 +1,28 @@
-"""Calibrate a guarantee on labelled images that nobody trained on."""
-import hashlib
+"""Calibrate a guarantee on labelled images."""
 import logging
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, Optional
 
 import torch
 from mmengine.config import Config
-from mmengine.dataset import pseudo_collate
 from mmengine.logging import print_log
 from mmseg.registry import DATASETS
 
 from abnn_mmseg.evaluation.risks import check_images
 from abnn_mmseg.evaluation.sets import NEEDS, RiskCalibration
 from abnn_mmseg.members.guarantees import weights_of
+from abnn_mmseg.members.images import Images
 from abnn_mmseg.models.guaranteed import settings_of
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.uncertainty.guarantees import SET_RISKS, Guarantee
-from abnn_mmseg.utils.choices import evenly_spaced
 from abnn_mmseg.utils.console import progress
+from abnn_mmseg.utils.files import digest_of
 
 
 class Wanted(NamedTuple):
-    """What shall be promised, see :class:`RiskCalibration`."""
+    """The wanted guarantee, see :class:`RiskCalibration`."""
     risk: str
     level: float
     score: Optional[str] = None
@@ -32,15 +32,16 @@ class Wanted(NamedTuple):
 def certify(cfg: Config, model: BayesianSegmentor, wanted: Wanted,
             dataset_cfg: dict, name: str = 'val',
             images: Optional[int] = None) -> Guarantee:
-    """Calibrate a guarantee for a segmentor as it is set.
+    """Calibrate a guarantee for the current settings of a segmentor.
 
     Args:
-        cfg (Config): For its training images.
-        model (BayesianSegmentor): Of :func:`build_segmentor`.
-        wanted (Wanted): The promise.
-        dataset_cfg (dict): The calibration images.
-        name (str): What messages call them.
-        images (int, optional): Use so many, evenly spread. Defaults to all.
+        cfg (Config): Config of the training images, which are refused.
+        model (BayesianSegmentor): See :func:`build_segmentor`.
+        wanted (Wanted): The guarantee.
+        dataset_cfg (dict): Config of the calibration images.
+        name (str): Their name in messages. Defaults to 'val'.
+        images (int, optional): How many images to use, evenly spread.
+            Defaults to all.
     """
     score = None if wanted.risk in SET_RISKS else (
         wanted.score or model.scores[0])
@@ -50,36 +51,30 @@ def certify(cfg: Config, model: BayesianSegmentor, wanted: Wanted,
         raise ValueError(f'the alarm needs the score {score!r}, which is not '
                          f"among the segmentor's {list(model.scores)}; add "
                          'it to model.scores, or give another --score.')
-    dataset = DATASETS.build(dataset_cfg)
-    chosen = evenly_spaced(len(dataset), images)
-    check_images(wanted.level, len(chosen), NEEDS[wanted.risk])
-    check_unseen(cfg, dataset, chosen, name)
-    for i in progress(chosen, f'Calibration on {name}', len(chosen)):
-        calibration.process({}, [_predict(model, dataset[i])])
+    data = Images(model, dataset_cfg, images)
+    check_images(wanted.level, len(data), NEEDS[wanted.risk])
+    check_unseen(cfg, data.dataset, data.numbers, name)
+    with torch.no_grad():
+        for batch in progress(data, f'Calibration on {name}', len(data)):
+            model.predict(batch.inputs, batch.samples)
+            calibration.process({}, [s.to_dict() for s in batch.samples])
     found = {key.split('/')[-1]: value
-             for key, value in calibration.evaluate(len(chosen)).items()}
+             for key, value in calibration.evaluate(len(data)).items()}
     posterior = model.posterior
     return Guarantee(
         wanted.risk, wanted.level, found['threshold'], int(found['images']),
-        f'{name} ({type(dataset).__name__})',
+        f'{name} ({type(data.dataset).__name__})',
         settings_of(model, posterior, wanted.risk, model.prediction,
                     model.current_temperature()),
         weights_of(posterior), score, calibration.part, found['measured'])
 
 
-@torch.no_grad()
-def _predict(model: BayesianSegmentor, item: dict) -> dict:
-    [sample] = model.test_step(pseudo_collate([item]))
-    return sample.to_dict()
-
-
 def check_unseen(cfg: Config, dataset, chosen: list[int], name: str) -> None:
     """Refuse calibration images that the config trains on.
 
-    A network knows the images it was trained on, so a promise that was
-    calibrated on them would not hold for others. Files are compared by path
-    and, where sizes agree, by content. Where the training images are not at
-    hand, a warning says that nobody could look.
+    A guarantee that was calibrated on training images does not hold for
+    others. Files are compared by path and, if their sizes agree, by content.
+    If the training images are missing, a warning is given.
     """
     try:
         training = _files(DATASETS.build(cfg.train_dataloader.dataset))
@@ -89,7 +84,8 @@ def check_unseen(cfg: Config, dataset, chosen: list[int], name: str) -> None:
         print_log(
             f'whether {name} has images of the training set is not known, '
             f'since its files cannot be listed ({reason}); a guarantee needs '
-            'images that nobody trained on', 'current', logging.WARNING)
+            'images that were not used in training', 'current',
+            logging.WARNING)
         return
     images = [own[i] for i in chosen if own[i].is_file()]
     shared = list(_shared(images, [p for p in training if p.is_file()]))
@@ -107,19 +103,12 @@ def _files(dataset) -> list[Path]:
 
 
 def _shared(images: list[Path], training: list[Path]) -> Iterator[Path]:
-    """Images that are among the training images, by path or content."""
+    """Yield images that are training images, by path or content."""
     paths = set(training)
     by_size: dict[int, list[Path]] = {}
     for path in training:
         by_size.setdefault(path.stat().st_size, []).append(path)
-    digests: dict[Path, bytes] = {}
-
-    def digest(path: Path) -> bytes:
-        """The SHA-256 of a file, computed once."""
-        if path not in digests:
-            digests[path] = hashlib.sha256(path.read_bytes()).digest()
-        return digests[path]
-
+    digest = cache(digest_of)
     for image in images:
         alike = by_size.get(image.stat().st_size, [])
         if image in paths or any(digest(image) == digest(o) for o in alike):

@@ -23,7 +23,7 @@ from abnn_mmseg.utils.files import atomic_path
 
 
 def average(members: Sequence[dict]) -> dict:
-    """One member whose tensors are the mean of all: their centre."""
+    """A member whose tensors are the means over all members."""
     check_alike(members)
     if any(kind_of(member) in ('laplace', 'swag') for member in members):
         raise ValueError(
@@ -62,22 +62,22 @@ def check_alike(members: Sequence[dict]) -> None:
 
 def export_full(base: Union[str, Path], member: dict,
                 path: Union[str, Path]) -> None:
-    """A standard mmseg checkpoint: the base with the member's norms.
+    """Write a standard mmseg checkpoint: the base with the member's norms.
 
-    The member's description goes to ``meta['member']``.
+    The member's description is stored in ``meta['member']``.
     """
     _write(base, norms_of(member['state']), path, member=member['meta'])
 
 
 def export_whole(base: Union[str, Path], members: Sequence[dict],
                  path: Union[str, Path]) -> None:
-    """Write one checkpoint with the base and all members, for any tool."""
+    """Write one checkpoint with the base and all members."""
     _write(base, pack(members), path)
 
 
 def _write(base: Union[str, Path], more: dict[str, Tensor],
            path: Union[str, Path], **meta) -> None:
-    """Write the base with more entries; all of its ``meta`` stays."""
+    """Write the base with more entries; its ``meta`` is kept."""
     content = read_checkpoint(base)
     known = dict(content.get('meta') or {}) if 'state_dict' in content else {}
     state = {**read_state_dict(base), **more}
@@ -86,7 +86,7 @@ def _write(base: Union[str, Path], more: dict[str, Tensor],
 
 
 def import_full(model: nn.Module, path: Union[str, Path]) -> dict:
-    """The member in a full checkpoint of the base that ``model`` has."""
+    """Read the member in a full checkpoint of the model's base."""
     state = read_state_dict(path)
     own = model.state_dict()
     norms = norm_state(model)

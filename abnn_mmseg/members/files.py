@@ -1,4 +1,4 @@
-"""Member files: what fine-tuning changed, and which base it belongs to.
+"""Member files: the norms of members and the fingerprint of their base.
 
 A file holds one member or several. It is a plain dict of tensors and
 builtins, read with ``weights_only=True``::
@@ -6,8 +6,8 @@ builtins, read with ``weights_only=True``::
     dict(format='abnn_mmseg.members', version=1, fingerprint='9f86d0...',
          members=[dict(state={'backbone.bn1.weight': ...}, meta={...})])
 
-A fitted Gaussian is a member too: its norms are the mean, and
-:mod:`abnn_mmseg.models.posteriors.gaussian` names what else it has.
+A fitted Gaussian is a member, too: its norms are the mean, and
+:mod:`abnn_mmseg.models.posteriors.gaussian` describes its other tensors.
 """
 import hashlib
 import io
@@ -25,11 +25,13 @@ from abnn_mmseg.models.posteriors import Posterior
 from abnn_mmseg.models.posteriors.gaussian import SPREAD
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.checkpoints import (
+    bytes_of,
     check_surplus,
     check_weights,
     is_counter,
     is_plain_tensor,
     is_prior,
+    is_same_state,
     read_checkpoint,
     read_state_dict,
 )
@@ -37,7 +39,7 @@ from abnn_mmseg.utils.files import atomic_write
 
 FORMAT = 'abnn_mmseg.members'
 VERSION = 1
-# Names of members that a full checkpoint carries, see autoload.py.
+# Prefix of the members that a full checkpoint carries, see autoload.py.
 CARRIED = 'abnn_members.'
 # The posterior of each kind of member.
 KINDS = {None: 'BNLPosterior', 'hmc': 'SampledPosterior',
@@ -46,20 +48,19 @@ KINDS = {None: 'BNLPosterior', 'hmc': 'SampledPosterior',
 
 
 def fingerprint(model: nn.Module) -> str:
-    """A digest of all weights that members share, i.e. all but the norms."""
+    """A digest of the weights that members share: all but the norms."""
     norms = tuple(f'{name}.' for name in bayesian_layers(model))
     digest = hashlib.sha256()
     for name, value in sorted(model.state_dict().items()):
         if not name.startswith(norms) and not is_prior(name):
             digest.update(name.encode())
-            digest.update(value.detach().cpu().contiguous().view(
-                torch.uint8).numpy().tobytes() if value.dim() else
+            digest.update(bytes_of(value) if value.dim() else
                           str(value.item()).encode())
     return digest.hexdigest()[:16]
 
 
 def norm_state(model: nn.Module) -> dict[str, Tensor]:
-    """A copy of the norms' tensors by their state-dict names."""
+    """A copy of the tensors of all norms, by state-dict name."""
     return {
         f'{name}.{key}': value.detach().cpu().clone()
         for name, layer in bayesian_layers(model).items()
@@ -68,15 +69,15 @@ def norm_state(model: nn.Module) -> dict[str, Tensor]:
 
 
 def norms_of(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The norms in a member's state, without how they vary."""
+    """The norms in a member's state, without the spread of a Gaussian."""
     return {k: v for k, v in state.items() if not k.startswith(SPREAD)}
 
 
 def save_members(path: Union[str, Path], members: Sequence[dict],
                  base: str) -> None:
-    """Write members of the base with that fingerprint into one file."""
+    """Write members, and the fingerprint of their base, into one file."""
     content = io.BytesIO()
-    # Not to a file: torch would put its temporary name into the content.
+    # torch would put the temporary name of a file into its content.
     torch.save(
         dict(
             format=FORMAT,
@@ -87,7 +88,7 @@ def save_members(path: Union[str, Path], members: Sequence[dict],
 
 
 def load_base(model: nn.Module, path: Union[str, Path]) -> None:
-    """Load all weights of a network; nothing is changed on a mismatch."""
+    """Load all weights of a network; a mismatch changes nothing."""
     state, own = read_state_dict(path), model.state_dict()
     missing = [k for k in own if k not in state
                and not is_prior(k) and not is_counter(k)]
@@ -113,7 +114,7 @@ def is_member_file(path: Union[str, Path]) -> bool:
 
 
 def read_members(paths: Union[str, Path, Sequence]) -> list[dict]:
-    """Members of one or several files, each with its base's fingerprint."""
+    """Members of some files, each with the fingerprint of its base."""
     if isinstance(paths, (str, Path)):
         paths = [paths]
     members: list[dict] = []
@@ -121,7 +122,7 @@ def read_members(paths: Union[str, Path, Sequence]) -> list[dict]:
         content = read_checkpoint(path)
         if content.get('format') != FORMAT:
             raise ValueError(f'{path} is not a member file; give the files '
-                             'that tools/train.py wrote for an ABNN config.')
+                             'that `abnn train` wrote for an ABNN config.')
         if content.get('version') != VERSION:
             raise ValueError(
                 f'{path} has version {content.get("version")} of the member '
@@ -165,12 +166,6 @@ def check_distinct(paths: Sequence[Union[str, Path]]) -> None:
         seen[real] = path
 
 
-def is_same_state(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
-    """Whether all tensors of two states are equal."""
-    return one.keys() == other.keys() and all(
-        torch.equal(value, other[name]) for name, value in one.items())
-
-
 def _is_whole(content: dict) -> bool:
     """Whether a file's content is what :func:`save_members` writes."""
     members = content.get('members')
@@ -193,7 +188,7 @@ def load_members(model: BayesianSegmentor,
     Args:
         model (BayesianSegmentor): With the weights of the base.
         paths (str | Sequence[str]): Member files.
-        posterior (Posterior, optional): Defaults to the segmentor's.
+        posterior (Posterior, optional): Defaults to that of the segmentor.
     """
     members = read_distinct(paths)
     check_members(model, members)
@@ -201,7 +196,7 @@ def load_members(model: BayesianSegmentor,
 
 
 def use_members(posterior: Posterior, members: Sequence[dict]) -> None:
-    """Give a posterior members that were read, and their stored numbers."""
+    """Set members that were read, and the numbers stored with them."""
     check_kinds(posterior, members)
     posterior.set_members([member['state'] for member in members])
     noise = posterior.noise_settings
@@ -232,7 +227,7 @@ def check_kinds(posterior: Posterior, members: Sequence[dict]) -> None:
 
 
 def stored(members: Sequence[dict], key: str, noise: str) -> dict:
-    """What :func:`store` wrote for exactly these members and this noise."""
+    """Read what :func:`store` wrote for these members and this noise."""
     known = [m['meta'].get(key) or {} for m in members]
     if any(k != known[0] for k in known) or (
             known[0].get('members') != len(members)
@@ -243,9 +238,9 @@ def stored(members: Sequence[dict], key: str, noise: str) -> dict:
 
 def store(path: Union[str, Path], key: str, values: dict,
           noise: str) -> None:
-    """Store numbers that hold for all members of a file in that file.
+    """Store numbers for all members of a file in that file.
 
-    ``noise`` are the ``noise_settings`` of the posterior they hold for.
+    They hold for a posterior with the ``noise_settings`` of ``noise``.
     """
     members = read_members(path)
     content = {**values, 'members': len(members), 'noise': noise}
@@ -253,8 +248,10 @@ def store(path: Union[str, Path], key: str, values: dict,
 
 
 def store_guarantee(path: Union[str, Path], guarantee: dict) -> None:
-    """Add a guarantee of all members of a file to it, see
-    :func:`abnn_mmseg.members.guarantees.merged`."""
+    """Add a guarantee for all members of a file to that file.
+
+    See :func:`abnn_mmseg.members.guarantees.merged`.
+    """
     members = read_members(path)
     known = members[0]['meta'].get(KEY) or []
     _write_meta(path, members, KEY, merged(known, [guarantee]))
@@ -269,7 +266,7 @@ def _write_meta(path: Union[str, Path], members: Sequence[dict], key: str,
 
 
 def check_members(model: nn.Module, members: Sequence[dict]) -> None:
-    """Raise unless every member belongs to this very base."""
+    """Raise unless every member belongs to this base."""
     own = norm_state(model)
     base = fingerprint(model)
     for member in members:

@@ -1,16 +1,13 @@
-"""Guarantees with the members they hold for, or in a file of their own."""
+"""Store and load guarantees, in member files or in files of their own."""
 import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Union
-
-import torch
-from torch import Tensor
+from typing import Union
 
 from abnn_mmseg.models.posteriors import Posterior
 from abnn_mmseg.uncertainty.guarantees import Guarantee
-from abnn_mmseg.utils.checkpoints import is_counter, is_prior
+from abnn_mmseg.utils.checkpoints import bytes_of, is_counter, is_prior
 from abnn_mmseg.utils.files import atomic_write
 
 FORMAT = 'abnn_mmseg.guarantees'
@@ -21,7 +18,7 @@ KEY = 'guarantees'
 def load_guarantees(posterior: Posterior, members: Sequence[dict]) -> None:
     """Give a posterior the guarantees that hold for its weights.
 
-    They come with members, in which all have to agree, and from the file
+    They are stored with the members, if all members agree, and in the file
     that the segmentor's config names.
 
     Args:
@@ -40,11 +37,13 @@ def load_guarantees(posterior: Posterior, members: Sequence[dict]) -> None:
 
 
 def merged(known: Sequence[dict], new: Sequence[dict]) -> list[dict]:
-    """Both; a new one replaces that of the same risk, for the same weights
-    and settings."""
+    """Join guarantees; a new one replaces an old one it is equal to.
+
+    Equal means of the same risk, for the same weights and settings.
+    """
 
     def key(guarantee: dict) -> tuple:
-        """What a new guarantee must share with an old one to replace it."""
+        """Two guarantees with the same key replace each other."""
         return tuple(guarantee[k] for k in ('risk', 'weights', 'settings'))
 
     replaced = {key(guarantee) for guarantee in new}
@@ -52,21 +51,15 @@ def merged(known: Sequence[dict], new: Sequence[dict]) -> list[dict]:
 
 
 def weights_of(posterior: Posterior) -> str:
-    """A digest of all weights that answer: the model's, and what the
-    posterior has besides, such as members."""
+    """A digest of all weights of the networks, members included."""
     digest = hashlib.sha256()
     for state in (posterior.model.state_dict(), *posterior.weights()):
         digest.update(f'{len(state)}'.encode())
         for name, value in sorted(state.items()):
             if not is_prior(name) and not is_counter(name):
                 digest.update(name.encode())
-                digest.update(_bytes(value))
+                digest.update(bytes_of(value))
     return digest.hexdigest()[:16]
-
-
-def _bytes(value: Tensor) -> Any:
-    value = value.detach().cpu().contiguous().reshape(-1)
-    return value.view(torch.uint8).numpy()
 
 
 def read_guarantees(path: Union[str, Path]) -> list[dict]:
@@ -88,7 +81,7 @@ def read_guarantees(path: Union[str, Path]) -> list[dict]:
 
 
 def write_guarantees(path: Union[str, Path], new: Sequence[dict]) -> None:
-    """Add guarantees to a file, which is made if it does not exist."""
+    """Add guarantees to a file, which is created if it does not exist."""
     known = read_guarantees(path) if Path(path).exists() else []
     content = {'format': FORMAT, 'version': VERSION, KEY: merged(known, new)}
     atomic_write(path, json.dumps(content, indent=2) + '\n')

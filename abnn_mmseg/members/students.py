@@ -1,24 +1,22 @@
-"""Students in member files: what belongs to one, and which base it fits.
+"""Students in member files, and the check that they fit a base.
 
 A student's file is a member file with one member, whose tensors are those of
-a :class:`StudentHead`, whose ``meta['kind']`` is ``'student'`` and whose
-``meta['student']`` says where it is from::
+a :class:`Student`. Its ``meta['kind']`` is ``'student'``, and its
+``meta['student']`` describes the base and the teacher::
 
     dict(base_norms='1f9d...', teacher=dict(type='BNLPosterior', ...),
          statistics=[...], ...)
 
-So everything that reads, lists, compares and calibrates members does it with
-students, too.
+So students can be listed, compared and calibrated like members.
 """
 import hashlib
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from abnn_mmseg.models.bnl import bayesian_layers
-from abnn_mmseg.models.students import StudentHead
-from abnn_mmseg.utils.checkpoints import check_weights
+from abnn_mmseg.models.students import Student
+from abnn_mmseg.utils.checkpoints import bytes_of, check_weights
 
 KEY = 'student'
 
@@ -28,36 +26,35 @@ def is_student(member: dict[str, Any]) -> bool:
     return member['meta'].get('kind') == KEY
 
 
-def student_state(head: StudentHead) -> dict[str, Tensor]:
-    """The tensors of a student's file: kernels in half precision."""
+def student_state(student: Student) -> dict[str, Tensor]:
+    """The tensors to store for a student, with kernels in half precision."""
     return {
         name: (value.half() if value.dim() == 4 else value).cpu().clone()
-        for name, value in head.state_dict().items()
+        for name, value in student.state_dict().items()
     }
 
 
 def norm_fingerprint(model: nn.Module) -> str:
     """A digest of the norms, which the fingerprint of a base leaves out.
 
-    Members have norms of their own, a student reads the base's features.
+    A student reads the features of the base, which depend on its norms.
     """
     digest = hashlib.sha256()
     for name, layer in sorted(bayesian_layers(model).items()):
         for key, value in sorted(layer.state_dict().items()):
             if value.is_floating_point():
                 digest.update(f'{name}.{key}'.encode())
-                digest.update(value.detach().cpu().contiguous().view(
-                    -1).view(torch.uint8).numpy().tobytes())
+                digest.update(bytes_of(value))
     return digest.hexdigest()[:16]
 
 
 def check_student(model: nn.Module, member: dict[str, Any],
                   base: str) -> None:
-    """Raise unless a student belongs to this very base.
+    """Raise unless a student belongs to this base.
 
     Args:
         model (BayesianSegmentor): With the weights of the base.
-        member (dict): Of :func:`read_members`.
+        member (dict): See :func:`read_members`.
         base (str): The model's fingerprint.
     """
     path = member['path']

@@ -3,21 +3,19 @@ from typing import Optional
 
 import torch
 from mmengine.config import Config
-from mmengine.dataset import pseudo_collate
-from mmseg.registry import DATASETS
 from torch import Tensor
 
 from abnn_mmseg.evaluation.fields import IGNORE, class_labels, class_logits
+from abnn_mmseg.members.images import Batch, Images
 from abnn_mmseg.models.segmentor import PREDICTIONS, BayesianSegmentor
 from abnn_mmseg.uncertainty.temperature import (
     fit_temperature,
     negative_log_likelihood,
 )
-from abnn_mmseg.utils.choices import evenly_spaced
 from abnn_mmseg.utils.configs import part_of
 from abnn_mmseg.utils.console import progress
 
-# Pixels that T is fitted to: enough for two digits.
+# Number of pixels that T is fitted to; enough for two digits.
 PIXELS = 2**20
 
 
@@ -26,21 +24,21 @@ def fit_on(cfg: Config, model: BayesianSegmentor,
     """Temperatures of a segmentor on ``val_dataloader`` of its config.
 
     Args:
-        cfg (Config): For its validation dataset.
-        model (BayesianSegmentor): Of :func:`build_segmentor`.
-        images (int, optional): Use so many, evenly spread. Defaults to all.
+        cfg (Config): With a ``val_dataloader``.
+        model (BayesianSegmentor): See :func:`build_segmentor`.
+        images (int, optional): How many images to use, evenly spread.
+            Defaults to all.
 
     Returns:
-        list[dict]: For each ``prediction``: it, ``temperature``, and the NLL
-        on these pixels ``before`` and ``after``.
+        list[dict]: ``prediction``, ``temperature``, and the NLL on these
+        pixels ``before`` and ``after``, for each prediction.
     """
-    dataset = DATASETS.build(part_of(cfg, 'val_dataloader').dataset)
-    chosen = evenly_spaced(len(dataset), images)
-    stride = max(1, len(chosen) * _pixels(dataset) // PIXELS)
+    data = Images(model, part_of(cfg, 'val_dataloader').dataset, images)
     found: dict[str, list[tuple[Tensor, Tensor]]] = {
         name: [] for name in PREDICTIONS}
-    for i in progress(chosen, 'Temperature', len(chosen)):
-        pixels = _log_probabilities(model, dataset[i])
+    for batch in progress(data, 'Temperature', len(data)):
+        stride = max(1, len(data) * batch.inputs[0, 0].numel() // PIXELS)
+        pixels = _log_probabilities(model, batch)
         for name, (log_probability, labels) in pixels.items():
             found[name].append((log_probability[::stride], labels[::stride]))
     rows = []
@@ -54,27 +52,21 @@ def fit_on(cfg: Config, model: BayesianSegmentor,
     return rows
 
 
-def _pixels(dataset) -> int:
-    return dataset[0]['inputs'][0].numel()
-
-
 @torch.no_grad()
-def _log_probabilities(model: BayesianSegmentor, item: dict
+def _log_probabilities(model: BayesianSegmentor, batch: Batch
                        ) -> dict[str, tuple[Tensor, Tensor]]:
     """Labelled pixels ``[N, C]`` and their labels, for each prediction."""
-    data = model.data_preprocessor(pseudo_collate([item]), False)
-    inputs, samples = data['inputs'], data['data_samples']
-    metas = [sample.metainfo for sample in samples]
-    answer = model.answer(inputs, metas, predictions=PREDICTIONS)
+    answer = model.answer(
+        batch.inputs, batch.metas, predictions=PREDICTIONS)
     found = {}
     for name in PREDICTIONS:
-        model.conclude(answer, samples, name, temperature=1.)
-        found[name] = labelled_pixels(samples[0])
+        model.conclude(answer, batch.samples, name, temperature=1.)
+        found[name] = labelled_pixels(batch.samples[0])
     return found
 
 
 def labelled_pixels(sample) -> tuple[Tensor, Tensor]:
-    """Log-probabilities ``[N, C]`` and classes of the pixels that have one."""
+    """Log-probabilities ``[N, C]`` and classes of the labelled pixels."""
     fields = sample.to_dict()
     logits = class_logits(fields)
     labels = class_labels(fields)

@@ -3,8 +3,6 @@ from typing import Optional
 
 import torch
 from mmengine.config import Config
-from mmengine.dataset import pseudo_collate
-from mmseg.registry import DATASETS
 
 from abnn_mmseg.evaluation.curves import DetectionCurve
 from abnn_mmseg.evaluation.fields import (
@@ -14,8 +12,8 @@ from abnn_mmseg.evaluation.fields import (
     score_map,
 )
 from abnn_mmseg.evaluation.histograms import ScoreHistogram
+from abnn_mmseg.members.images import Batch, Images
 from abnn_mmseg.models.segmentor import BayesianSegmentor
-from abnn_mmseg.utils.choices import evenly_spaced
 from abnn_mmseg.utils.configs import part_of
 from abnn_mmseg.utils.console import progress
 
@@ -27,45 +25,45 @@ def choose_thresholds(cfg: Config,
                       images: Optional[int] = None) -> list[dict]:
     """Thresholds of all scores of a segmentor on ``val_dataloader``.
 
-    All pixels are pooled, void left out. A pixel is taken for an anomaly
-    where ``score >= threshold``.
+    All pixels but void ones are pooled. A pixel counts as an anomaly if
+    ``score >= threshold``.
 
     Args:
-        cfg (Config): For its validation dataset.
-        model (BayesianSegmentor): Of :func:`build_segmentor`.
-        fpr (float, optional): The lowest threshold that takes no more than
-            this share of the in-distribution pixels for anomalies.
-        tpr (float, optional): The highest threshold that finds this share of
-            the OOD pixels. Give one of both.
-        images (int, optional): Use so many, evenly spread. Defaults to all.
+        cfg (Config): With a ``val_dataloader``.
+        model (BayesianSegmentor): See :func:`build_segmentor`.
+        fpr (float, optional): Choose the lowest threshold with at most this
+            false positive rate.
+        tpr (float, optional): Choose the highest threshold with at least this
+            true positive rate. Give either ``fpr`` or ``tpr``.
+        images (int, optional): How many images to use, evenly spread.
+            Defaults to all.
 
     Returns:
-        list[dict]: ``score``, ``threshold``, and in percent the ``FPR`` and
-        ``TPR`` it has on these images (NaN without OOD pixels).
+        list[dict]: ``score``, ``threshold``, and its ``FPR`` and ``TPR`` on
+        these images, in percent (NaN without OOD pixels).
     """
     for name, target in (('fpr', fpr), ('tpr', tpr)):
         if target is not None and not 0 < target < 1:
             raise ValueError(f'--target-{name} {target} is not between 0 and '
                              '1; write 0.05 for 5 %.')
-    dataset = DATASETS.build(part_of(cfg, 'val_dataloader').dataset)
-    chosen = evenly_spaced(len(dataset), images)
+    data = Images(model, part_of(cfg, 'val_dataloader').dataset, images)
     pooled: dict[str, ScoreHistogram] = {}
-    for i in progress(chosen, 'Thresholds', len(chosen)):
-        for score, histogram in _histograms(model, dataset[i]).items():
+    for batch in progress(data, 'Thresholds', len(data)):
+        for score, histogram in _histograms(model, batch).items():
             known = pooled.get(score)
             pooled[score] = known.merge(histogram) if known else histogram
     curves = {
         score: DetectionCurve(histogram, (OOD, ), (IN_DISTRIBUTION, ))
         for score, histogram in pooled.items()
     }
-    _check_pixels(next(iter(curves.values())), tpr, len(chosen))
+    _check_pixels(next(iter(curves.values())), tpr, len(data))
     return [_row(score, curve, fpr, tpr) for score, curve in curves.items()]
 
 
 @torch.no_grad()
 def _histograms(model: BayesianSegmentor,
-                item: dict) -> dict[str, ScoreHistogram]:
-    [sample] = model.test_step(pseudo_collate([item]))
+                batch: Batch) -> dict[str, ScoreHistogram]:
+    [sample] = model.predict(batch.inputs, batch.samples)
     fields = sample.to_dict()
     maps = {score: score_map(fields, score) for score in model.scores}
     labels = pixel_kinds(fields, maps[model.scores[0]])

@@ -1,22 +1,20 @@
-"""What the backbones and heads of mmseg call their parts.
+"""Names of the parts of mmseg's backbones and heads.
 
-These are attribute and class names of mmseg, mmpretrain and mmdet. A new
-release may change them: tests/test_models/test_architectures.py names the one
-that is gone.
+These are attribute and class names of mmseg, mmpretrain and mmdet. If a new
+release changes one, tests/test_models/test_architectures.py names it.
 """
 DECODE_HEAD = 'decode_head'
-# It is used in training only.
+# Used only in training.
 AUXILIARY_HEAD = 'auxiliary_head'
-# Of SAN; its weights are frozen.
+# Part of SAN; its weights are frozen.
 TEXT_ENCODER = 'text_encoder'
-# Heads whose output is no logit but a score: how much of the masks a class
-# has.
+# Heads whose outputs are not logits but class scores summed over masks.
 MASK_HEADS = ('MaskFormerHead', 'Mask2FormerHead', 'SideAdapterCLIPHead')
-# What heads fuse their branches in, the last part first.
+# The modules in which heads fuse their branches, the last one first.
 FUSIONS = (('fpn_bottleneck', ), ('bottleneck', 'sep_bottleneck'),
            ('fusion_conv', ))
-# What backbones call their n-th stage, first, and the norms around it that
-# belong to it; i = n - 1. A ViT has none: its layers are single blocks.
+# The name of a backbone's n-th stage, and then of norms beside it that belong
+# to it; i = n - 1. A ViT has no stages, only single blocks.
 STAGES = (
     ('layer{n}', ),  # ResNet and its like, MobileNet
     ('stage{n}', 'transition{i}'),  # HRNet

@@ -34,7 +34,7 @@ class Network(NamedTuple):
         shift (Tensor): As scale.
         vmapped (bool): Whether the layer runs inside ``torch.vmap``.
         alpha (float): Level of additional noise in every pixel.
-        bias (Tensor, optional): Beta of the network, for that noise.
+        bias (Tensor, optional): Beta of the network, needed for that noise.
     """
     scale: Tensor
     shift: Tensor
@@ -49,7 +49,7 @@ class TrainingNoise(NamedTuple):
     Args:
         kind (str): ``'channel'`` draws one eps per image and channel,
             ``'element'`` one per pixel.
-        alpha (float): Its level.
+        alpha (float): Level of the noise.
     """
     kind: str
     alpha: float
@@ -61,7 +61,7 @@ _generator: ContextVar[Optional[torch.Generator]] = ContextVar(
 
 @contextmanager
 def drawing_from(generator: torch.Generator):
-    """Within this context, element noise comes from a CPU generator."""
+    """A context in which element noise comes from a CPU generator."""
     token = _generator.set(generator)
     try:
         yield
@@ -70,7 +70,7 @@ def drawing_from(generator: torch.Generator):
 
 
 class _NetworkAffine(torch.autograd.Function):
-    """The layer of n networks at once, with a rule for ``torch.vmap``."""
+    """The affine step of n networks at once: a rule for ``torch.vmap``."""
 
     @staticmethod
     def forward(x: Tensor, scale: Tensor, shift: Tensor,
@@ -80,7 +80,7 @@ class _NetworkAffine(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
-        """Keep nothing: networks of a posterior have no gradients."""
+        """Nothing is kept: networks of a posterior have no gradients."""
 
     @staticmethod
     def vmap(info, in_dims, x, scale, shift, layer, options):
@@ -98,7 +98,7 @@ class _NetworkAffine(torch.autograd.Function):
 
 
 class BayesianNorm(nn.Module):
-    """The noise of a BNL, a mixin for the norm class it replaces.
+    """The noise of a BNL: a mixin for the norm class it replaces.
 
     Args:
         alpha (float): Standard deviation of the noise, relative to gamma.
@@ -109,9 +109,9 @@ class BayesianNorm(nn.Module):
             for batch norm only. Defaults to ``'frozen'``.
 
     Attributes:
-        noise (TrainingNoise, optional): Noise of a training pass; None is the
-            plain layer. ``self.training`` does not decide it, because
-            ``norm_eval`` and test loops change that.
+        noise (TrainingNoise, optional): Noise of a training pass; None for
+            the plain layer. It is independent of ``self.training``, which
+            ``norm_eval`` and test loops change.
     """
 
     # Names of the tensors that scale and shift are computed from.
@@ -125,7 +125,7 @@ class BayesianNorm(nn.Module):
         self.make_bayesian(alpha, statistics)
 
     def make_bayesian(self, alpha: float, statistics: str) -> None:
-        """Set the noise options; also for a layer that was a plain norm."""
+        """Set the options of the noise, also of a converted plain norm."""
         check_alpha(alpha)
         self.alpha = float(alpha)
         self.statistics = one_of('statistics', statistics, STATISTICS)
@@ -146,7 +146,7 @@ class BayesianNorm(nn.Module):
 
     def as_network(self, network: Network, forward, x: Tensor,
                    **options) -> Tensor:
-        """The handler that runs the layer as that of a network."""
+        """Run the layer as that of a network; a handler of a pass."""
         scale, shift, vmapped, alpha, bias = network
         if vmapped:
             return _NetworkAffine.apply(x, scale, shift, self, options)
@@ -170,7 +170,7 @@ class BayesianNorm(nn.Module):
 
     def add_noise(self, y: Tensor, bias: Optional[Tensor],
                   noise: Tensor) -> Tensor:
-        """``y + alpha * eps * (y - beta)``: the rule, on the output."""
+        """``y + alpha * eps * (y - beta)``: the noise, added to the output."""
         centred = y if bias is None else y - self.expand(bias, y)
         return y + noise * centred
 
@@ -180,7 +180,7 @@ class BayesianNorm(nn.Module):
                            device=x.device, dtype=self.weight.dtype)
 
     def expand(self, parameter: Tensor, x: Tensor) -> Tensor:
-        """Let ``[C]`` or ``[N, C]`` broadcast over ``x`` ``[N, C, ...]``."""
+        """Reshape ``[C]`` or ``[N, C]`` to broadcast over ``[N, C, ...]``."""
         return parameter.reshape(parameter.shape + (1, ) * (x.dim() - 2))
 
     def apply_network(self, x: Tensor, scale: Tensor,
@@ -207,9 +207,9 @@ class BayesianNorm(nn.Module):
         """Compute scale and shift of networks, for one or several layers.
 
         Args:
-            tensors (dict): Those of ``FOLDED``, ``[..., C]``.
-            factor (Tensor): ``1 + alpha * eps``, a row per network.
-            eps (Tensor): What the layer adds to a variance, ``[C]``.
+            tensors (dict): The tensors named in ``FOLDED``, ``[..., C]``.
+            factor (Tensor): ``1 + alpha * eps``, one row per network.
+            eps (Tensor): The constant added to the variance, ``[C]``.
         """
         scale = tensors['weight'] * factor
         bias = tensors.get('bias')
@@ -258,8 +258,12 @@ class BatchBNL(BayesianNorm):
 
     def apply_per_image(self, x, scale, shift):
         """Run image i of the batch through network i."""
-        # N images of C channels are one image of N * C channels, which the
-        # fused kernel takes in a single pass.
+        if torch.compiler.is_compiling():
+            # Tracing a reshape of free sizes takes four times as long.
+            ones = (1, ) * (x.dim() - 2)
+            return (x * scale.reshape(*scale.shape, *ones)
+                    + shift.reshape(*shift.shape, *ones))
+        # As one image of N * C channels, the fused kernel runs once.
         y = self.apply_network(
             x.reshape(1, scale.numel(), *x.shape[2:]), scale.flatten(),
             shift.flatten())
@@ -279,7 +283,7 @@ class LayerBNL(BayesianNorm):
     eps: float
 
     def expand(self, parameter, x):
-        """Let gamma, or one gamma per image, broadcast over ``x``."""
+        """Reshape gamma, or one gamma per image, to broadcast over ``x``."""
         if parameter.dim() == self.weight.dim():
             return parameter
         ones = (1, ) * (x.dim() - parameter.dim())
@@ -323,8 +327,8 @@ class CustomBNL(BayesianNorm):
 
     Examples are ``LayerNorm2d`` of mmseg, mmpretrain and timm (channels
     first) and norms with an activation inside. Their own code runs once for
-    each network, with another gamma. A training pass has one eps for the
-    whole batch.
+    each network, with the gamma of that network. A training pass has one eps
+    for the whole batch.
     """
 
     def noisy_forward(self, x, **options):

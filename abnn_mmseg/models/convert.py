@@ -15,7 +15,7 @@ from abnn_mmseg.models.architectures import TEXT_ENCODER
 from abnn_mmseg.models.scopes import select
 from abnn_mmseg.utils.choices import one_of
 
-# What a norm_cfg may say, for a suggestion; others can be registered.
+# Types of norm_cfg to suggest; users can register others.
 NORM_TYPES = ('BN', 'SyncBN', 'LN', 'GN', 'IN', 'BNL', 'BNLLN', 'BNLGN',
               'BNLIN')
 KNOWN: dict[type[nn.Module], type[bnl.BayesianNorm]] = {
@@ -39,7 +39,7 @@ class ConversionReport:
 
     Attributes:
         families (dict): The family of every norm by name.
-        left (dict): Why a norm was left as it is, by name.
+        left (dict): Why a norm was not converted, by name.
     """
     families: dict[str, str] = field(default_factory=dict)
     left: dict[str, str] = field(default_factory=dict)
@@ -87,14 +87,14 @@ def convert_norms(model: nn.Module,
     """Make every norm of a model Bayesian without touching its tensors.
 
     The layer keeps its identity, parameters, buffers and hooks; only its
-    class changes to a subclass of what it was.
+    class changes, to a subclass.
 
     Args:
         model (nn.Module): Any built model.
         alpha (float): Noise level of layers that were plain norms.
         statistics (str): See :class:`BayesianNorm`.
         include (str | Sequence[str]): ``'all'``, or names and patterns.
-        exclude (str | Sequence[str]): Names and patterns to leave alone.
+        exclude (str | Sequence[str]): Names and patterns not to convert.
     """
     families = {
         name: family
@@ -123,9 +123,9 @@ def convert_norms(model: nn.Module,
 
 
 def family_of(module: nn.Module) -> Optional[str]:
-    """``'batch'``, ``'layer'``, ``'group'``, ``'instance'``, or another norm.
+    """``'batch'``, ``'layer'``, ``'group'``, ``'instance'``, or another name.
 
-    None is no norm at all.
+    It is None for modules that are not norms.
     """
     for base, family in FAMILIES.items():
         if isinstance(module, base):
@@ -145,7 +145,7 @@ def bayesian_class(norm: type[nn.Module]) -> type[bnl.BayesianNorm]:
     if norm in KNOWN:
         return KNOWN[norm]
     if issubclass(norm, nn.SyncBatchNorm):
-        # mmengine reverts whatever is a SyncBN to a plain batch norm.
+        # mmengine would turn a subclass of SyncBN into a plain batch norm.
         return _picklable(
             'BNLSyncBN', (bnl.BatchBNL, BatchNormOfAnyRank), norm)
     family: type[bnl.BayesianNorm] = bnl.CustomBNL
@@ -156,7 +156,7 @@ def bayesian_class(norm: type[nn.Module]) -> type[bnl.BayesianNorm]:
 
 
 def _picklable(name: str, bases: tuple, norm: type) -> type[bnl.BayesianNorm]:
-    """Make a class that is pickled by the norm it replaces."""
+    """Make a class whose instances are pickled by the class of the norm."""
 
     def reduce(self, protocol):
         """Pickle the layer by its original class."""
@@ -180,7 +180,7 @@ def _plain_class(norm: type[nn.Module]) -> type[nn.Module]:
 
 def _matching(option: str, norms: dict[str, nn.Module],
               patterns: Union[str, Sequence[str]]) -> set:
-    """Names of norms that patterns match; each has to match one."""
+    """Names of norms that match; each pattern must match one."""
     patterns = [patterns] if isinstance(patterns, str) else patterns
     found = {pattern: select(norms, pattern) for pattern in patterns}
     for pattern, names in found.items():
@@ -194,7 +194,7 @@ def _matching(option: str, norms: dict[str, nn.Module],
 
 
 def _obstacle(name: str, norm: nn.Module) -> Optional[str]:
-    """Why a norm cannot be Bayesian, None if it can."""
+    """Why a norm cannot be Bayesian; None if it can."""
     if getattr(norm, 'weight', None) is None:
         return 'no affine parameters'
     if family_of(norm) not in FAMILIES.values():

@@ -1,4 +1,4 @@
-"""Label sets and alarms of a prediction, for the guarantees that hold."""
+"""Label sets and alarms of a prediction, if guarantees hold for it."""
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def settings_of(model: 'BayesianSegmentor', posterior: 'Posterior', risk: str,
                 prediction: str, temperature: float) -> str:
-    """All that a guarantee of a prediction depends on, for people."""
+    """All settings that a guarantee depends on, as text."""
     parts = [posterior.answer_settings]
     if risk in SET_RISKS:
         parts.append(f'prediction {prediction}, temperature {temperature:g}')
@@ -51,8 +51,8 @@ def set_guaranteed(sample: SegDataSample,
                    guarantees: Sequence[Guarantee]) -> None:
     """Write label sets and alarms into a sample, by risk.
 
-    The field ``guaranteed`` has them; the meta information ``guarantees``
-    says what is promised.
+    They are in the field ``guaranteed``; the meta information ``guarantees``
+    describes them.
     """
     maps = {name: map_[0] for name, map_ in sample.uncertainty.items()}
     probability = class_probability(sample.seg_logits.data)
@@ -63,14 +63,14 @@ def set_guaranteed(sample: SegDataSample,
 
 
 def current(model: 'BayesianSegmentor') -> list[Guarantee]:
-    """The guarantees that hold for a segmentor as it is set."""
+    """The guarantees that hold for the current settings of a segmentor."""
     return holding(model, model.posterior, model.prediction,
                    model.current_temperature())
 
 
 def why_none(model: 'BayesianSegmentor', risks: Sequence[str]
              ) -> Optional[str]:
-    """Why none of these promises holds, or None if one does."""
+    """Why no guarantee of these risks holds; None if one does."""
     known = [g for g in model.posterior.guarantees if g.risk in risks]
     if set(known) & set(current(model)):
         return None

@@ -22,9 +22,9 @@ def draw_eta(num_classes: int, rule: str, weight: float,
 
     Args:
         num_classes (int): C.
-        rule (str): How many distinct random classes are favoured: ``'pair'``
-            two (the paper's scripts), ``'sqrt'`` ``int(sqrt(C))``
-            (TorchUncertainty), ``'none'`` no class.
+        rule (str): Number of random classes that are favoured: ``'pair'`` is
+            two (the paper's scripts), ``'sqrt'`` is ``int(sqrt(C))``
+            (TorchUncertainty), ``'none'`` is zero.
         weight (float): Weight ``1 + eta_c`` of a favoured class.
         seed (int): The member's seed.
     """
@@ -50,19 +50,18 @@ class RandomPriorCrossEntropyLoss(PreparesState):
     is the optimizer's weight decay.
 
     Args:
-        num_classes (int, optional): Number of classes. Defaults to None: a
-            Bayesian segmentor passes that of the head, see
-            :func:`set_num_classes`.
+        num_classes (int, optional): Number of classes. By default a Bayesian
+            segmentor sets that of the head, see :func:`set_num_classes`.
         rule (str): See :func:`draw_eta`. Defaults to ``'sqrt'``.
         weight (float): Weight of the favoured classes; the paper's scripts
             use 7 with ``'pair'``. Defaults to 3.0.
         seed (int): Seed of eta; each member has its own. Defaults to 0.
-        use_sigmoid (bool): Take the binary cross entropy, mean over the
-            channels, as mmseg's loss of that option does. A head with one
-            channel has no other. Defaults to False.
+        use_sigmoid (bool): Use the mean over the channels of the binary
+            cross entropy, as mmseg's loss does. A head with one channel
+            always uses it. Defaults to False.
         class_weight (Sequence[float] | str, optional): Weight of each class,
-            or a file of them, as in mmseg. One number for a head with one
-            channel is the weight of the foreground. Defaults to None.
+            or a file of weights, as in mmseg. For a head with one channel,
+            one number is the weight of the foreground. Defaults to None.
         loss_weight (float): Weight of the loss. Defaults to 1.0.
         loss_name (str): Name in the log. Defaults to 'loss_ce'.
     """
@@ -96,7 +95,7 @@ class RandomPriorCrossEntropyLoss(PreparesState):
             self.set_num_classes(num_classes)
 
     def set_num_classes(self, num_classes: int) -> None:
-        """Draw eta for so many classes, unless it is drawn already."""
+        """Draw eta for a number of classes, if it was not drawn before."""
         if self.eta is not None and len(self.eta) != num_classes:
             raise ValueError(
                 f'num_classes={len(self.eta)} of RandomPriorCrossEntropyLoss, '
@@ -130,8 +129,8 @@ class RandomPriorCrossEntropyLoss(PreparesState):
                 **kwargs) -> Tensor:
         """Compute the loss; arguments are those of mmseg's losses.
 
-        A pixel sampler passes ``weight``, and asks for the loss of each pixel
-        by ``reduction_override='none'``.
+        A pixel sampler passes ``weight``, and ``reduction_override='none'``
+        for the loss of each pixel.
         """
         loss = self._of_each_pixel(logits, label, ignore_index)
         if weight is not None:
@@ -139,8 +138,8 @@ class RandomPriorCrossEntropyLoss(PreparesState):
         if reduction_override == 'none':
             return loss
         total = self._class_weight(logits)[label[label != ignore_index]].sum()
-        # DDP averages gradients over ranks, so the mean total makes them
-        # those of one process with all the images.
+        # DDP averages gradients over ranks. With the mean total, they are
+        # those of one process with all images.
         all_reduce(total, 'mean')
         return self.loss_weight * loss.sum() / total.clamp_min(1e-6)
 
@@ -186,7 +185,7 @@ class RandomPriorCrossEntropyLoss(PreparesState):
                 'of the loss.')
 
     def prepare_state(self, state_dict: dict, prefix: str) -> None:
-        """Keep the drawn eta when a checkpoint of the base has none."""
+        """Keep the drawn eta if the checkpoint has none."""
         if self.eta is not None:
             state_dict.setdefault(f'{prefix}eta', self.eta)
 
@@ -199,7 +198,7 @@ def set_num_classes(model: nn.Module) -> None:
         if not isinstance(losses, nn.Module) or num_classes is None:
             continue
         if getattr(head, 'out_channels', None) == 1:
-            # One channel tells the foreground from the rest.
+            # Foreground and background.
             num_classes = 2
         for loss in losses.modules():
             if isinstance(loss, RandomPriorCrossEntropyLoss):

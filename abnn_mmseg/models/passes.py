@@ -1,9 +1,9 @@
 """Change what modules compute during one pass, without changing them.
 
 A pass maps modules to handlers. A handler gets the module's own forward and
-its arguments, and may run it differently or not at all. The map lives in a
-``ContextVar``, so predictions run from several threads, nest, and leave
-nothing behind when they fail.
+its arguments, and may run it differently or not at all. The map is stored in a
+``ContextVar``, so predictions can run in several threads and can be nested,
+and a failed one leaves no trace.
 """
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ _NONE: Mapping[int, Handler] = {}
 
 @contextmanager
 def handling(handlers: Mapping[nn.Module, Handler]):
-    """Within this context, these modules run by their handlers."""
+    """A context in which modules are run by their handlers."""
     token = _handlers.set({**_handlers.get(_NONE), **{
         identity_of(module): handler for module, handler in handlers.items()}})
     try:
@@ -35,15 +35,15 @@ def handling(handlers: Mapping[nn.Module, Handler]):
 
 
 def handler_of(module: nn.Module) -> Optional[Handler]:
-    """The module's handler in the current pass."""
+    """The handler of a module in the current pass; None without one."""
     return _handlers.get(_NONE).get(identity_of(module))
 
 
 class Handled:
-    """A mixin for module classes: forward asks for a handler first."""
+    """A mixin for module classes whose forward looks for a handler."""
 
     def forward(self, *args, **kwargs):
-        """Run the handler of the pass, or the module's own forward."""
+        """Run the handler in the current pass, or the module's forward."""
         handler = handler_of(self)  # type: ignore[arg-type]
         own = super().forward  # type: ignore[misc]
         if handler is None:
@@ -51,7 +51,7 @@ class Handled:
         return handler(own, *args, **kwargs)
 
     def __reduce_ex__(self, protocol):
-        """Pickle by the original class, which has an importable name."""
+        """Pickle by the original class, which can be imported."""
         reduced: Any = super().__reduce_ex__(protocol)
         original = type(self).__mro__[2]
         return (_new_handled, (original, ), *reduced[2:])
@@ -69,11 +69,10 @@ def _new_handled(kind: type) -> nn.Module:
 
 
 def let_handle(modules: Iterable[nn.Module]) -> None:
-    """Let modules ask for handlers, by changing their class to a subclass.
+    """Make modules look for handlers, by changing their class to a subclass.
 
-    A ``forward`` that a user has put on an instance stays in place. It wins
-    over the class, so it runs, and its module is handled only if it calls the
-    original one.
+    A ``forward`` that a user has set on an instance is kept and runs instead
+    of the class's. The handler then runs only if it calls the original one.
     """
     for module in modules:
         if not isinstance(module, Handled):

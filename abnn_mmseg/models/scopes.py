@@ -11,7 +11,7 @@ Scope = Union[str, Sequence[str]]
 
 
 def select(names: Iterable[str], patterns: Scope) -> list[str]:
-    """Names that a pattern (``*``, ``?``) matches, or that lie below one."""
+    """Names that match a pattern (``*``, ``?``) or lie below a match."""
     patterns = [patterns] if isinstance(patterns, str) else list(patterns)
     return [
         name for name in names if any(
@@ -25,11 +25,11 @@ def resolve(layers: Iterable[str], scope: Scope) -> list[str]:
 
     Args:
         layers (Iterable[str]): Names of the model's Bayesian layers.
-        scope (str | Sequence[str]): ``'all'``, ``'late'`` (what follows the
-            largest convolution of the decode head), ``'stage1'`` and so on
-            (of the backbone, whatever it calls them), module names such as
-            ``'decode_head'`` and ``'backbone.layer4'``, patterns, or several
-            of these.
+        scope (str | Sequence[str]): ``'all'``; ``'late'``, the last layers of
+            the decode head, from the fusion of its branches; ``'stage1'`` and
+            so on, the stages of the backbone, whatever their names are; module
+            names such as ``'decode_head'`` and ``'backbone.layer4'``;
+            patterns; or several of these.
     """
     names = list(layers)
     parts = [scope] if isinstance(scope, str) else list(scope)
@@ -72,7 +72,7 @@ def _stage(names: list[str], n: int) -> list[str]:
 
 
 def _late(names: list[str]) -> list[str]:
-    """The layers of the decode head from the fusion of its branches on."""
+    """The layers of the decode head, from the fusion of its branches."""
     head = select(names, DECODE_HEAD)
     for fusions in FUSIONS:
         late = [n for n in head if set(fusions) & set(n.split('.'))]

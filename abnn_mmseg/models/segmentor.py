@@ -1,5 +1,5 @@
 """Segmentors that predict per-pixel uncertainty."""
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Callable, NamedTuple, Optional, Union
 
@@ -19,6 +19,11 @@ from torch import Tensor
 from abnn_mmseg.compat import PreparesState
 from abnn_mmseg.models.architectures import MASK_HEADS
 from abnn_mmseg.models.bnl import TrainingNoise, bayesian_layers
+from abnn_mmseg.models.checks import (
+    check_finite,
+    check_temperature,
+    check_test_cfg,
+)
 from abnn_mmseg.models.convert import check_norm_types, convert_norms
 from abnn_mmseg.models.guaranteed import holding, set_guaranteed
 from abnn_mmseg.models.losses import set_num_classes
@@ -29,7 +34,6 @@ from abnn_mmseg.models.posteriors.options import check_options
 from abnn_mmseg.models.posteriors.views import View
 from abnn_mmseg.models.windows import (
     Window,
-    check_windows,
     crop,
     make_windows,
     stitch,
@@ -45,7 +49,7 @@ from abnn_mmseg.utils.choices import one_of
 
 PREDICTIONS = ('posterior_mean', 'centre', 'base')
 FINETUNED = ('scope', 'all')
-# Smaller mask scores are raised to this before the logarithm.
+# Lower bound of mask scores, which their logarithm needs.
 CERTAIN = 1e-6
 
 
@@ -53,13 +57,13 @@ class Answer(NamedTuple):
     """The statistics of a posterior's networks for some images.
 
     Args:
-        draws (list): Statistics of all networks, by image.
-        predictions (dict): For each ``prediction``, the statistics that class
-            map and probability come from, by image.
-        logits (dict): For predictions of the original network alone: its
-            logits ``[C, H, W]`` by image. Their maximum is its class map, bit
-            for bit.
-        posterior (Posterior, optional): Whose networks they are.
+        draws (list): Statistics over all networks, one entry per image.
+        predictions (dict): For each ``prediction``, the statistics from which
+            class map and probability are computed, one entry per image.
+        logits (dict): For predictions of the original network alone, its
+            logits ``[C, H, W]``, one entry per image. Their maximum is its
+            class map, bit for bit.
+        posterior (Posterior, optional): The posterior of the networks.
     """
     draws: list[StreamingStatistics]
     predictions: dict[str, list[StreamingStatistics]]
@@ -73,35 +77,35 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
     The constructor converts the norms of the built model and freezes all
     other parameters, before DDP wraps the model and before an optimizer is
     built. :meth:`answer` runs the posterior's networks and streams their
-    statistics at the image's own resolution; ``predict`` reads class map and
-    scores from it. Nothing of a prediction is kept in the model, so several
+    statistics at the image's own resolution; ``predict`` computes class map
+    and scores from it. The model keeps nothing of a prediction, so several
     threads may predict at once.
 
     Args:
         posterior (dict): Config of the posterior, ``BNLPosterior`` for ABNN.
         scores (Sequence[str]): Maps to put in the ``uncertainty`` field.
-        prediction (str, optional): Where class map and probability come
-            from, maps being always from the draws: ``'base'``, the original
-            network, bit for bit; ``'centre'``, the noise-free members; or
-            ``'posterior_mean'``, the paper's. Defaults to that of the
-            posterior: ``'base'`` for ABNN's, else ``'posterior_mean'``.
+        prediction (str, optional): The source of class map and probability:
+            ``'base'``, the original network, bit for bit; ``'centre'``, the
+            noise-free members; or ``'posterior_mean'``, as in the paper. The
+            uncertainty maps are always computed from the draws. Defaults to
+            ``'base'`` for ABNN, else to ``'posterior_mean'``.
         convert (str | Sequence[str]): ``'all'`` norms, or names and patterns.
-        exclude (Sequence[str]): Norms to leave as they are.
+        exclude (Sequence[str]): Norms not to convert.
         finetune (str): Which norms train: those in the ``'scope'`` of the
-            posterior's noise, so that members share what comes before it,
-            or ``'all'``, as in the paper. Defaults to ``'scope'``.
+            posterior, so that members share all layers before it, or
+            ``'all'``, as in the paper. Defaults to ``'scope'``.
         statistics (str): Running statistics while fine-tuning, ``'frozen'``
             or ``'update'``. Defaults to ``'frozen'``.
-        temperature (float | str): Of the predicted mean probability, see
-            :mod:`abnn_mmseg.uncertainty.temperature`; ``'members'`` takes
-            the one that was fitted and stored with them. Class map and
-            uncertainty maps do not depend on it. Defaults to 1, off.
-        guarantees (str, optional): File that ``abnn certify`` wrote, for
-            models without members to keep them. Defaults to none.
+        temperature (float | str): Temperature of the predicted probability,
+            see :mod:`abnn_mmseg.uncertainty.temperature`; ``'members'`` is
+            the one that was fitted and stored with the members. Class map and
+            uncertainty maps do not depend on it. Defaults to 1.
+        guarantees (str, optional): File of guarantees that ``abnn certify``
+            wrote, for models without members.
     """
 
-    # Load the members beside the weights. abnn_mmseg.members, a layer above
-    # this one, sets both.
+    # Functions that load members beside the weights. abnn_mmseg.members, a
+    # higher layer, sets them.
     before_load: Callable[[dict], list]
     after_load: Callable[..., None]
 
@@ -136,20 +140,20 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
         self.register_load_state_dict_post_hook(BayesianSegmentor._loaded)
 
     def prepare_state(self, state_dict: dict, prefix: str) -> None:
-        """Take out the members that a checkpoint may carry."""
+        """Remove the members of a checkpoint from its state dict."""
         self._carried = self.before_load(state_dict)
 
     def _loaded(self, *_) -> None:
         self.after_load(self.__dict__.pop('_carried', []))
 
     def _check_settings(self) -> None:
-        """Check the settings; before a prediction too, as they may change."""
+        """Check the settings, also before predictions: they may change."""
         self.scores = check_scores(self.scores)
         one_of('prediction', self.prediction, PREDICTIONS)
         check_temperature(self.temperature)
 
     def _freeze(self) -> None:
-        """Freeze all parameters but those of norms, noisy ones or all."""
+        """Freeze all parameters except those of the norms that train."""
         self.requires_grad_(False)
         layers = bayesian_layers(self)
         self.trainable = (list(layers) if self.finetune == 'all' else
@@ -158,9 +162,9 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
             layers[name].requires_grad_(True)
 
     def train(self, mode: bool = True):
-        """Let layers draw their own noise, one per image, while they train."""
+        """Let layers draw fresh noise for each image while they train."""
         super().train(mode)
-        # Norms that are in no member file must not change in training.
+        # These norms are not in member files, so they must not change.
         for name in self.conversion.left:
             self.get_submodule(name).eval()
         kind = self.posterior.noise
@@ -187,7 +191,8 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
                              'model.eval() before predicting.')
         self._check_settings()
         if data_samples is None:
-            data_samples = _samples(inputs)
+            data_samples = [SegDataSample(metainfo=meta)
+                            for meta in whole_metas(inputs)]
         metas = [sample.metainfo for sample in data_samples]
         self.conclude(self.answer(inputs, metas), data_samples)
         check_finite([inputs], data_samples)
@@ -197,7 +202,8 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
                inputs: Tensor,
                metas: list[dict],
                posterior: Optional[Posterior] = None,
-               predictions: Optional[Sequence[str]] = None) -> Answer:
+               predictions: Optional[Sequence[str]] = None,
+               numbers: Optional[Sequence[int]] = None) -> Answer:
         """Compute the statistics of a posterior's networks for images.
 
         Args:
@@ -205,8 +211,10 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
             metas (list[dict]): Meta information of each.
             posterior (Posterior, optional): Any one that is attached to this
                 model. Defaults to the model's own.
-            predictions (Sequence[str], optional): Of ``PREDICTIONS``, those
-                wanted. Defaults to the model's own.
+            predictions (Sequence[str], optional): Predictions to compute,
+                see ``PREDICTIONS``. Defaults to the model's own.
+            numbers (Sequence[int], optional): Run only these networks of the
+                posterior. Defaults to all.
         """
         posterior = self.posterior if posterior is None else posterior
         posterior.check()
@@ -219,7 +227,8 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
             return Answer(draws, dict.fromkeys(PREDICTIONS, draws),
                           dict.fromkeys(PREDICTIONS, plain), posterior)
         with posterior.autocast(inputs.device):
-            draws = self._stream(posterior, networks, inputs, metas)
+            draws = self._stream(
+                posterior, networks, inputs, metas, numbers)
         found = dict(posterior_mean=draws)
         logits = {}
         if 'base' in wanted:
@@ -241,8 +250,8 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
         """Write class map, probability and maps of an answer into samples.
 
         Args:
-            answer (Answer): Of these samples' images.
-            data_samples (list[SegDataSample]): Where to write.
+            answer (Answer): The answer for the samples' images.
+            data_samples (list[SegDataSample]): The samples to write into.
             prediction (str, optional): Defaults to the model's own.
             temperature (float | str, optional): Defaults to the model's own.
         """
@@ -260,14 +269,17 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
                 set_guaranteed(sample, guarantees)
 
     def _stream(self, posterior: Posterior, networks: Networks,
-                inputs: Tensor,
-                metas: list[dict]) -> list[StreamingStatistics]:
-        """The statistics of every image over all networks."""
+                inputs: Tensor, metas: list[dict],
+                chosen: Optional[Sequence[int]]
+                ) -> list[StreamingStatistics]:
+        """The statistics of every image over all networks, or the chosen."""
         statistics = [statistics_for(self.scores) for _ in metas]
         windows = self._windows(inputs)
         views = posterior.views_of(len(networks))
         active = list(range(len(metas)))
-        for numbers in posterior.rounds(len(networks)):
+        rounds = (posterior.rounds(len(networks)) if chosen is None else
+                  [chosen])
+        for numbers in rounds:
             for view, same in _by_view(numbers, views).items():
                 example = view.look(crop(inputs, windows[0]))
                 for chunk in networks.chunks(same, view, example):
@@ -277,8 +289,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
                         posterior.observe(statistics[i], self._to_image(
                             logits[:, i], metas[i]))
             if posterior.tolerance is not None:
-                active = [i for i in active if not statistics[i].is_certain(
-                    posterior.tolerance)]
+                active = _uncertain(statistics, active, posterior.tolerance)
                 if not active:
                     break
         return statistics
@@ -312,7 +323,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
         return any(kind.__name__ in MASK_HEADS for kind in kinds)
 
     def _to_logits(self, outputs: Tensor) -> Tensor:
-        """Logits of the head's outputs; mask heads put out probabilities."""
+        """Logits from the head's outputs; mask heads give probabilities."""
         if not self._scores_masks():
             return outputs
         return outputs.clamp_min(CERTAIN).log()
@@ -329,7 +340,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
             size, self.test_cfg.crop_size, self.test_cfg.stride)
 
     def _to_image(self, maps: Tensor, meta: dict) -> Tensor:
-        """Undo padding, flip and resizing, as mmseg's post-processing does."""
+        """Undo padding, flip and resizing, like mmseg's post-processing."""
         left, right, top, bottom = meta.get(
             'img_padding_size', meta.get('padding_size', (0, 0, 0, 0)))
         height, width = maps.shape[2:]
@@ -346,7 +357,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
                         temperature: float) -> None:
         logits = probability.clamp_min(torch.finfo(torch.float32).tiny).log()
         if self.out_channels == 1:
-            # Rounding may not move a pixel across the original's threshold.
+            # Rounding must not move a pixel across the original threshold.
             foreground = probability[1:] if plain is None else plain.sigmoid()
             labels = (foreground > self.decode_head.threshold).to(logits)
         else:
@@ -361,7 +372,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
     def current_temperature(
             self, prediction: Optional[str] = None,
             temperature: Union[None, float, str] = None) -> float:
-        """The number that ``temperature``, or the model's own, stands for."""
+        """The number of ``temperature``, by default of the model's own."""
         if temperature is None:
             temperature = self.temperature
         if not isinstance(temperature, str):
@@ -373,7 +384,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
                 "temperature='members', but the members have none for "
                 f'prediction={prediction!r} and this posterior '
                 f'({self.posterior.noise_settings}); fit it with '
-                '`tools/members.py temperature CONFIG BASE MEMBERS`, or '
+                '`abnn members temperature CONFIG BASE MEMBERS`, or '
                 'write a number.')
         return known[prediction]
 
@@ -388,7 +399,7 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
 
 def _by_view(numbers: Sequence[int],
              views: Sequence[View]) -> dict[View, list[int]]:
-    """Group networks by the view they see: a group shares its trunk."""
+    """Group networks by their view; a group shares its trunk."""
     groups: dict[View, list[int]] = {}
     for number in numbers:
         groups.setdefault(views[number], []).append(number)
@@ -412,64 +423,19 @@ class BayesianMultimodalEncoderDecoder(BayesianSegmentor,
     """``MultimodalEncoderDecoder`` (SAN) with per-pixel uncertainty."""
 
 
-def check_test_cfg(test_cfg: dict) -> None:
-    """Raise ValueError for a ``test_cfg`` that names no way of testing."""
-    mode = one_of(
-        'test_cfg.mode', test_cfg.get('mode', 'whole'), ('whole', 'slide'))
-    if mode == 'whole':
-        return
-    for name in ('crop_size', 'stride'):
-        if name not in test_cfg:
-            raise ValueError(f"test_cfg.mode='slide' needs {name}; write "
-                             f'test_cfg=dict({name}=(512, 512), ...).')
-    check_windows(test_cfg['crop_size'], test_cfg['stride'])
+def _uncertain(statistics: Sequence[StreamingStatistics],
+               active: Sequence[int], tolerance: float) -> list[int]:
+    """The active images that need more networks.
 
-
-def check_temperature(temperature: Union[float, str]) -> Union[float, str]:
-    """Raise ValueError unless it is positive, or ``'members'``."""
-    if temperature != 'members' and (isinstance(temperature, str)
-                                     or not 0 < temperature < float('inf')):
-        raise ValueError(
-            f'temperature={temperature!r} of the segmentor must be positive, '
-            "1 for none, or 'members' for the one stored with them.")
-    return temperature
-
-
-def check_finite(inputs: Sequence[Tensor],
-                 data_samples: Sequence[SegDataSample]) -> None:
-    """Raise ValueError for NaN or inf, which argmax would call a class.
-
-    The host waits for the device here, once for a batch of images.
-
-    Args:
-        inputs (Sequence[Tensor]): What was predicted from.
-        data_samples (Sequence[SegDataSample]): With predictions and maps.
+    The host waits for the device here, once for all of them.
     """
-    found = [_all_finite(inputs)]
-    for sample in data_samples:
-        found += [_all_finite([sample.seg_logits.data]),
-                  _all_finite([sample.seg_logits.data,
-                               *sample.uncertainty.values()])]
-    given, *made = torch.stack(found).tolist()
-    if not given:
-        raise ValueError(
-            'the input of the segmentor holds NaN or inf; check the '
-            'images, and mean and std of the data_preprocessor.')
-    for what, finite in (('prediction', made[::2]),
-                         ('uncertainty of the draws', made[1::2])):
-        if not all(finite):
-            raise ValueError(
-                f'the {what} holds NaN or inf; check the weights with '
-                'DeterministicPosterior, lower alpha, or use a precision '
-                'with a larger range.')
+    errors = torch.stack([statistics[i].standard_error() for i in active])
+    return [i for i, error in zip(active, errors.tolist())
+            if not error < tolerance]
 
 
-def _all_finite(tensors: Iterable[Tensor]) -> Tensor:
-    return torch.stack([torch.isfinite(t).all() for t in tensors]).all()
-
-
-def _samples(inputs: Tensor) -> list[SegDataSample]:
-    """Samples of images that were not resized or padded."""
-    shape = inputs.shape[2:]
-    meta = dict(ori_shape=shape, img_shape=shape, pad_shape=shape)
-    return [SegDataSample(metainfo=meta) for _ in inputs]
+def whole_metas(inputs: Tensor) -> list[dict]:
+    """Meta information of images that were not resized or padded."""
+    size = tuple(inputs.shape[2:])
+    return [dict(ori_shape=size, img_shape=size, pad_shape=size)
+            for _ in inputs]

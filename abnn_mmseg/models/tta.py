@@ -4,22 +4,19 @@ from mmseg.models.segmentors import SegTTAModel
 from mmseg.registry import MODELS
 from mmseg.structures import SegDataSample
 
-from abnn_mmseg.models.segmentor import (
-    Answer,
-    BayesianSegmentor,
-    check_finite,
-)
+from abnn_mmseg.models.checks import check_finite
+from abnn_mmseg.models.segmentor import Answer, BayesianSegmentor
 
 
-# It replaces mmseg's class of that name, which returns the maps of the last
-# augmentation only.
+# It replaces mmseg's class of that name, which would return only the maps of
+# the last augmentation.
 @MODELS.register_module('SegTTAModel', force=True)
 class BayesianTTAModel(SegTTAModel):
     """``SegTTAModel`` that pools the networks of all augmentations.
 
-    K networks on A augmented images are K * A networks on the image, so
-    prediction and maps are those of one posterior with that many. Segmentors
-    without uncertainty are merged as mmseg does.
+    K networks on A augmented images are K * A networks on one image, so
+    prediction and maps are those of a posterior with K * A networks. For
+    segmentors without uncertainty it does what mmseg does.
     """
 
     def test_step(self, data: dict) -> list[SegDataSample]:

@@ -1,4 +1,4 @@
-"""Sliding windows over an image, as mmseg's slide inference has them."""
+"""Sliding windows over an image, as in mmseg's slide inference."""
 from collections.abc import Sequence
 from typing import Callable, Optional
 
@@ -42,7 +42,7 @@ def crop(images: Tensor, window: Window) -> Tensor:
 
 def stitch(network: Callable[[Tensor], Tensor], images: Tensor,
            windows: list[Window]) -> Tensor:
-    """Logits of a whole image: each pixel has the mean of its windows."""
+    """Logits of a whole image: the mean over the windows of each pixel."""
     if len(windows) == 1:
         return network(images)
     total: Optional[Tensor] = None

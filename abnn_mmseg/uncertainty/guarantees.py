@@ -1,14 +1,14 @@
 """Label sets and alarms that come with a guarantee.
 
 A guarantee is a threshold that was calibrated on labelled images, see
-:mod:`abnn_mmseg.evaluation.risks`, with what it was calibrated for. With p_k
-the predicted probability of class k and s a score:
+:mod:`abnn_mmseg.evaluation.risks`, with the risk and settings that it holds
+for. With p_k the predicted probability of class k and s a score:
 
 ===============  =========================================================
 ``label-set``    ``{k : p_k >= threshold}``; ``threshold = 1 - lambda``
-``coverage``     the same, for another promise
+``coverage``     the same sets, for another risk
 ``false-alarm``  ``s >= threshold``
-``miss``         the same, for another promise
+``miss``         the same alarm, for another risk
 ===============  =========================================================
 """
 from collections.abc import Iterable, Sequence
@@ -24,22 +24,22 @@ RISKS = (*SET_RISKS, *ALARM_RISKS)
 
 @dataclass(frozen=True)
 class Guarantee:
-    """A calibrated threshold, and the promise that it keeps.
+    """A calibrated threshold and the promise that it keeps.
 
     Args:
         risk: One of ``RISKS``.
-        level: The risk that is promised not to be exceeded, in (0, 1).
-        threshold: From which probability on a class is in the set, or from
-            which score on a pixel raises an alarm.
-        images: How many images it was calibrated on.
-        data: Which images these were.
-        settings: What the prediction depends on: the posterior and, for label
-            sets, where the probability comes from.
+        level: The risk is promised not to exceed this, in (0, 1).
+        threshold: The lowest probability of a class in the set, or the lowest
+            score that raises an alarm.
+        images: Number of calibration images.
+        data: Name of the calibration images.
+        settings: The settings that the prediction depends on: the posterior
+            and, for label sets, the source of the probability.
         weights: Digest of the weights.
-        score: The score of an alarm.
-        part: Of an image's pixels: the share that must be covered for
-            ``coverage``, the share that may be flagged for ``false-alarm``.
-        measured: The risk on the calibration images themselves.
+        score: Score of an alarm.
+        part: Share of an image's pixels: those that must be covered for
+            ``coverage``, those that may be flagged for ``false-alarm``.
+        measured: The risk on the calibration images.
     """
     risk: str
     level: float
@@ -70,7 +70,7 @@ class Guarantee:
         return maps[self.score][None] >= self.threshold
 
     def sentence(self) -> str:
-        """What is promised, for people."""
+        """The promise in words."""
         share = f'{100 * (1 - self.level):g} %'
         level = f'{100 * self.level:g} %'
         part = f'{100 * (self.part or 0):g} %'
@@ -88,7 +88,7 @@ class Guarantee:
         return f'{promise}; for images like the {self.images} of {self.data}'
 
     def to_dict(self) -> dict[str, Any]:
-        """Builtins only, with ``lambda`` for label sets."""
+        """The fields as builtins, and ``lambda`` for label sets."""
         content = asdict(self)
         if self.has_sets:
             content['lambda'] = 1 - self.threshold
@@ -107,5 +107,5 @@ def class_probability(logits: Tensor) -> Tensor:
 
 
 def first_of(risks: Sequence[str], known: Iterable[str]) -> Optional[str]:
-    """The first of some risks that there is a guarantee of."""
+    """The first of some risks that is known; None if none is."""
     return next((risk for risk in risks if risk in known), None)

@@ -13,9 +13,9 @@ both over the K networks:
 ``energy``             ``-logsumexp_c z_c``
 =====================  ==================================================
 
-The last two are those of the mean network: where networks disagree about the
-class, no mean logit is large, so they too see disagreement, which a mean of
-each network's own energy would not.
+The last two are computed from the mean logits. Where networks disagree about
+the class, no mean logit is large, so these scores also rise with disagreement;
+a mean over the energies of the networks would not.
 """
 import math
 from collections.abc import Iterable
@@ -57,7 +57,7 @@ def variance(statistics: StreamingStatistics) -> Tensor:
 
 
 def _none_if_single(statistics: StreamingStatistics, map_: Tensor) -> Tensor:
-    # A single network has no disagreement, only rounding errors.
+    # For a single network these values are only rounding errors.
     return torch.zeros_like(map_) if statistics.count == 1 else map_
 
 
@@ -79,7 +79,7 @@ SCORES = dict(
     variance=variance,
     max_logit=max_logit,
     energy=energy)
-# The means that each is a function of.
+# The means that each score is a function of.
 NEEDS: dict[str, tuple[str, ...]] = dict(
     msp=('probability', ),
     entropy=('probability', ),
@@ -89,7 +89,7 @@ NEEDS: dict[str, tuple[str, ...]] = dict(
     max_logit=('logits', ),
     energy=('logits', ))
 LOGIT_SCORES = tuple(name for name in NEEDS if 'logits' in NEEDS[name])
-# Those that usually stay far below the highest value they can take.
+# Scores that usually stay far below their highest possible value.
 SMALL_SCORES = ('mutual_information', 'variance')
 DEFAULT_SCORES = ('msp', 'entropy', 'expected_entropy', 'mutual_information',
                   'variance')

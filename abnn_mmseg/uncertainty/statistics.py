@@ -1,11 +1,21 @@
 """Statistics of K networks' outputs, updated draw by draw.
 
-Nothing keeps K probability maps: the state is one mean probability, one mean
-logit if a score needs it, and two scalar maps, whatever K is.
+Memory does not grow with K: the state is one mean probability, one mean logit
+if a score needs it, and two scalar maps.
 """
 
 import torch
 from torch import Tensor
+
+
+def as_classes(logits: Tensor) -> Tensor:
+    """Logits of all classes, ``[n, C, H, W]``.
+
+    A head with one channel has two classes; the background's logit is zero.
+    """
+    if logits.shape[1] > 1:
+        return logits
+    return torch.cat([torch.zeros_like(logits), logits], 1)
 
 
 class StreamingStatistics:
@@ -33,14 +43,8 @@ class StreamingStatistics:
         self._sums: dict[str, Tensor] = {}
 
     def update(self, logits: Tensor) -> None:
-        """Take in the logits of n networks, ``[n, C, H, W]``.
-
-        One channel is a sigmoid head; it counts as two classes, the
-        background's logit being zero.
-        """
-        logits = logits.float()
-        if logits.shape[1] == 1:
-            logits = torch.cat([torch.zeros_like(logits), logits], 1)
+        """Take in the logits of n networks, ``[n, C, H, W]``."""
+        logits = as_classes(logits.float())
         probability = logits.softmax(1)
         # H = -sum p log p with log p = z - logsumexp(z); a class of
         # probability zero and logit -inf contributes nothing.
@@ -54,14 +58,14 @@ class StreamingStatistics:
         self.count += len(logits)
 
     def include(self, means: dict[str, Tensor], count: int) -> None:
-        """Take in the means, by name, that ``count`` networks have."""
+        """Take in the means of ``count`` networks, by name."""
         for name, mean in means.items():
             if name != 'logits' or self.with_logits:
                 self._add(name, count * mean[None])
         self.count += count
 
     def merge(self, other: 'StreamingStatistics') -> None:
-        """Take in the networks that another one has seen."""
+        """Take in the networks of other statistics."""
         for name, total in other._sums.items():
             self._sums[name] = self._sums[name] + total
         self.count += other.count
@@ -80,20 +84,15 @@ class StreamingStatistics:
             raise ValueError('the statistics are empty: no network was drawn')
         return self._sums[name] / self.count
 
-    def is_certain(self, tolerance: float) -> bool:
-        """Whether more networks would hardly change the mean probability.
+    def standard_error(self) -> Tensor:
+        """The standard error of the mean probability, averaged over pixels.
 
-        That is, whether its standard error, averaged over the pixels, is
-        below the tolerance:
+            sqrt(sum_c s_c^2 / K),  s_c^2 = sum_k (p_kc - p_c)^2 / (K - 1)
 
-            sqrt(sum_c s_c^2 / K),  s_c^2 = sum_k (p_kc - p_c)^2 / (K - 1).
-
-        It takes networks for independent, so it is too large rather than too
-        small when they hold all members and antithetic pairs. The host waits
-        for the device.
+        This assumes independent networks. With all members and antithetic
+        pairs the true error is smaller. It is NaN for a single network.
         """
-        if self.count < 2:
-            return False
         variance = self.second_moment - self.probability.square().sum(0)
-        error = (variance.clamp_min(0) / (self.count - 1)).sqrt().mean()
-        return error.item() < tolerance
+        if self.count < 2:
+            return variance.new_full((), float('nan'))
+        return (variance.clamp_min(0) / (self.count - 1)).sqrt().mean()

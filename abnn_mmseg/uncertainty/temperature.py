@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-# At this temperature probabilities are nearly uniform.
+# The highest temperature; probabilities are nearly uniform.
 HOTTEST = 100.
 
 

@@ -33,7 +33,7 @@ def add_launcher(parser: argparse.ArgumentParser) -> None:
 
 
 def config_file(path: str) -> Config:
-    """Read a config; raise an error if the file is none."""
+    """Read a config; raise an error for a file that is not a config."""
     path = find_config(path)
     if Path(path).suffix not in CONFIGS:
         raise ValueError(
@@ -47,7 +47,7 @@ def config_file(path: str) -> Config:
 
 
 def read_config(args: argparse.Namespace) -> Config:
-    """The config with options, launcher and work folder of the arguments."""
+    """Read a config; set options, launcher and work folder."""
     cfg = config_file(args.config)
     cfg.merge_from_dict(args.cfg_options or {})
     if hasattr(args, 'launcher'):

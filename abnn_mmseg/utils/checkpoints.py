@@ -1,4 +1,4 @@
-"""Read checkpoints without running code that a pickle may hold."""
+"""Read checkpoints without running code in their pickles."""
 import os
 import pickle
 import zipfile
@@ -14,7 +14,7 @@ from mmengine.logging import HistoryBuffer
 
 from abnn_mmseg.compat import numpy_makers
 
-# torch reads these when it loads: they forbid, or force, pickles with code.
+# torch reads these when it loads: they forbid or allow pickles with code.
 FORCE = ('TORCH_FORCE_WEIGHTS_ONLY_LOAD', 'TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD')
 
 
@@ -33,13 +33,13 @@ def _history_buffer_method(owner: Any, name: str) -> Any:
 def safe_globals() -> Iterator[None]:
     """A context in which torch reads mmengine's checkpoints safely.
 
-    Besides tensors they hold numpy arrays and log buffers. Pickles that run
-    other code are refused, also to callers that ask for them, as a fork of
-    mmengine does after a first refusal.
+    Besides tensors they hold numpy arrays and log buffers. Pickles with other
+    code are refused, even if the caller allows them, as a fork of mmengine
+    does after a first refusal.
     """
     dtypes = {type(np.dtype(t)) for t in ('u1', 'u4', 'i4', 'i8', 'f4', 'f8')}
-    # torch's own context would also remove, when it ends, what a context
-    # around it had allowed.
+    # At its end, torch's own context would also remove what an outer one had
+    # allowed.
     before = torch.serialization.get_safe_globals()
     environment = {name: os.environ.pop(name, None) for name in FORCE}
     os.environ[FORCE[0]] = '1'
@@ -61,9 +61,9 @@ def safe_globals() -> Iterator[None]:
 
 @contextmanager
 def reading_once() -> Iterator[None]:
-    """A context in which files that did not change are read once.
+    """A context in which each unchanged file is read once.
 
-    What was read stays in memory until the context ends.
+    The contents stay in memory until the context ends.
     """
     token = _known.set({} if _known.get() is None else _known.get())
     try:
@@ -77,8 +77,8 @@ def read_checkpoint(path: Union[str, Path], mmap: bool = False) -> dict:
 
     Args:
         path (str): The file.
-        mmap (bool): Leave its tensors in the file until they are used; they
-            are not checked for damage then. Defaults to False.
+        mmap (bool): Map the file, so that its tensors are read when they are
+            used. Then they are not checked for damage. Defaults to False.
 
     Raises:
         FileNotFoundError: If there is no file.
@@ -105,9 +105,9 @@ def _read(path: Path, mmap: bool) -> dict:
         with safe_globals():
             content = torch.load(
                 path, map_location='cpu', weights_only=True,
-                # Files of before torch 1.6 cannot be mapped.
+                # Files older than torch 1.6 cannot be mapped.
                 mmap=mmap and zipfile.is_zipfile(path))
-    except Exception as error:  # torch raises whatever the bytes provoke
+    except Exception as error:  # damaged bytes cause any error
         raise ValueError(
             f'{path} cannot be read as a checkpoint '
             f'({_first_sentence(error)}); it is truncated, or holds more '
@@ -123,15 +123,15 @@ def _read(path: Path, mmap: bool) -> dict:
 def check_intact(path: Union[str, Path]) -> None:
     """Raise ValueError if a checksum in a checkpoint is wrong.
 
-    torch stores them, but does not look at them when it reads. Files of
-    before torch 1.6 have none.
+    torch stores checksums but does not verify them. Files older than torch
+    1.6 have none.
     """
     if not zipfile.is_zipfile(path):
         return
     try:
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()
-    except Exception as error:  # whatever the bytes provoke
+    except Exception as error:  # damaged bytes cause any error
         damaged = str(error)
     if damaged is not None:
         raise ValueError(f'{path} is damaged: a checksum in it is wrong '
@@ -147,7 +147,7 @@ def read_state_dict(path: Union[str, Path]) -> dict:
 
 
 def map_state_dict(path: Union[str, Path]) -> dict:
-    """The weights in a checkpoint, in their types, left in the file."""
+    """The weights in a checkpoint, mapped, in their own types."""
     return _state_dict(read_checkpoint(path, mmap=True), path)
 
 
@@ -164,14 +164,20 @@ def _state_dict(content: dict, path: Union[str, Path]) -> dict:
 
 
 def is_plain_tensor(value: Any) -> bool:
-    """Whether a value is numbers in memory, as weights are."""
+    """Whether a value is an ordinary dense tensor on the CPU."""
     return (isinstance(value, torch.Tensor) and not value.is_quantized
             and not value.is_complex() and value.layout == torch.strided
             and value.device.type == 'cpu')
 
 
+def bytes_of(value: torch.Tensor) -> Any:
+    """The bytes of a tensor, for a digest."""
+    flat = value.detach().cpu().contiguous().view(-1)
+    return flat.view(torch.uint8).numpy()
+
+
 def is_counter(name: str) -> bool:
-    """Whether a tensor only counts batches; old checkpoints lack it."""
+    """Whether a tensor is a count of batches; old checkpoints lack it."""
     return name.endswith('num_batches_tracked')
 
 
@@ -183,16 +189,24 @@ def is_prior(name: str) -> bool:
     return name.endswith('.eta')
 
 
+def is_same_state(one: Mapping[str, torch.Tensor],
+                  other: Mapping[str, torch.Tensor]) -> bool:
+    """Whether all tensors of two states are equal."""
+    return one.keys() == other.keys() and all(
+        value.dtype == other[name].dtype and torch.equal(value, other[name])
+        for name, value in one.items())
+
+
 def check_surplus(state: Iterable[str], own: Iterable[str],
                   path: Union[str, Path]) -> None:
     """Raise if a checkpoint has more layers than the model that takes it.
 
-    The first blocks of a deeper network fit a shallower one of its kind. Parts
-    that the model lacks as a whole, such as auxiliary heads, may be there.
+    The first blocks of a deeper network would fit a shallower one. Whole
+    parts that the model lacks, such as auxiliary heads, are allowed.
 
     Args:
         state (Iterable[str]): Names of the checkpoint's tensors.
-        own (Iterable[str]): Those of the model's.
+        own (Iterable[str]): Names of the model's tensors.
         path (str): The checkpoint.
     """
     known = set(own)
@@ -212,7 +226,7 @@ def check_weights(state: Mapping[str, torch.Tensor], place: str) -> None:
 
     Args:
         state (Mapping): Tensors by state-dict name.
-        place (str): What holds them, such as a file.
+        place (str): Where they are, for the message, such as a file.
     """
     for name, value in state.items():
         if value.is_floating_point() and not torch.isfinite(value).all():

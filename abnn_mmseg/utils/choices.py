@@ -15,9 +15,9 @@ def one_of(what: str, value: Any, choices: Iterable[str]) -> str:
     """Return the value; raise ValueError if it is not among the choices.
 
     Args:
-        what (str): What the user wrote before the value, with its place.
-        value (Any): What the user wrote.
-        choices (Iterable[str]): What exists.
+        what (str): Name of the setting, with its place.
+        value (Any): The value that the user wrote.
+        choices (Iterable[str]): The valid values.
     """
     choices = list(choices)
     if value in choices:
@@ -31,9 +31,9 @@ def all_of(what: str, names: Union[str, Iterable[str]],
     """Return the names as a tuple; raise ValueError for an unknown one.
 
     Args:
-        what (str): What each name stands for, such as ``'score'``.
-        names (str | Iterable[str]): What the user wrote.
-        choices (Iterable[str]): What exists.
+        what (str): What the names are names of, such as ``'score'``.
+        names (str | Iterable[str]): The names that the user wrote.
+        choices (Iterable[str]): The valid names.
     """
     names = (names, ) if isinstance(names, str) else tuple(names)
     choices = list(choices)
@@ -45,14 +45,14 @@ def all_of(what: str, names: Union[str, Iterable[str]],
 
 
 def suggestion(value: Any, choices: Iterable[str]) -> str:
-    """End the message about an unknown name: the closest, and all choices."""
+    """The end of a message about an unknown name: the closest, and all."""
     choices = list(choices)
     return (f'did you mean {closest(value, choices)!r}? Write one of '
             f'{", ".join(choices)}.')
 
 
 def evenly_spaced(count: int, wanted: Optional[int]) -> list[int]:
-    """Return ``wanted`` of the numbers 0 to ``count - 1``; None is all."""
+    """Choose ``wanted`` of the numbers 0 to ``count - 1``; None is all."""
     if wanted is None or wanted >= count:
         return list(range(count))
     if wanted < 1:

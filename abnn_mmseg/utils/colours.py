@@ -20,7 +20,7 @@ def colour_table(colormap: str = 'inferno') -> np.ndarray:
 
 
 def colourise(values, scale, colormap='inferno') -> np.ndarray:
-    """A map as RGB; values outside ``scale`` get the colour of its end."""
+    """A map as RGB; values outside ``scale`` get the colour at its end."""
     low, high = scale
     steps = (np.nan_to_num(values, nan=high) - low) * (255 / (high - low))
     levels = np.clip(steps, 0, 255).astype(np.uint8)
@@ -70,11 +70,23 @@ def palette_table(palette, num_classes: int = 0) -> np.ndarray:
 
 
 def byte_ids(ids: np.ndarray, name: str) -> np.ndarray:
-    """Class ids as bytes, which is all that indexed pictures can hold."""
+    """Class ids as bytes, for indexed pictures."""
     if ids.min() < 0 or ids.max() > 255:
         raise ValueError(f'{name!r}: class ids {ids.min()} to {ids.max()} do '
                          'not fit an indexed picture, which holds 0 to 255.')
     return ids.astype(np.uint8)
+
+
+def shrunk(plane, side: int, interpolation=cv2.INTER_NEAREST) -> np.ndarray:
+    """A plane of at most this longest side; the default mixes no values."""
+    height, width = plane.shape[:2]
+    ratio = side / max(height, width)
+    if ratio >= 1:
+        return plane
+    if plane.dtype not in (np.uint8, np.float32):
+        plane = plane.astype(np.float32)
+    size = max(1, round(width * ratio)), max(1, round(height * ratio))
+    return cv2.resize(plane, size, interpolation=interpolation)
 
 
 def with_colour_bar(picture, scale, title, colormap='inferno') -> np.ndarray:

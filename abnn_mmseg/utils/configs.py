@@ -21,8 +21,8 @@ def configs_folder() -> Path:
 def config_path(name: str) -> str:
     """Path of a config of this package, or of mmseg.
 
-    In a ``_base_`` it also works where nobody has imported the package yet,
-    such as in mmseg's own tools::
+    In a ``_base_`` it also works before the package is imported, such as in
+    mmseg's own tools::
 
         _base_ = __import__('abnn_mmseg').config_path('NAME.py')
 

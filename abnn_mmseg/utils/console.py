@@ -1,12 +1,16 @@
 """Output of the tools: tables, progress bars, errors on one line."""
+import logging
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Callable, Optional
 
+from cv2.utils import logging as opencv
 from mmengine.dist import is_main_process
+from mmengine.logging import MMLogger
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -19,12 +23,45 @@ from rich.table import Table
 
 MISTAKES = (ValueError, OSError, RuntimeError, ImportError, MemoryError,
             FloatingPointError, KeyError, AssertionError, SyntaxError)
+# What mmengine and mmseg say of their own code in every run: nothing that
+# somebody who runs it can change.
+CHATTER = ('The prefix is not set in metric class',
+           '"FileClient" will be deprecated',
+           '"HardDiskBackend" is the alias')
+WARNINGS = ('Default ``avg_non_ignore`` is False', )
+
+
+def leave_out_chatter(logger: Optional[MMLogger] = None) -> None:
+    """Keep what the libraries say of their own code off the console.
+
+    Log files keep it.
+
+    Args:
+        logger (MMLogger, optional): Defaults to the current one; then
+            warnings of Python and OpenCV of that kind are left out, too.
+    """
+    if logger is None:
+        logger = MMLogger.get_current_instance()
+        for text in WARNINGS:
+            warnings.filterwarnings('ignore', text)
+        # It warns of every TIFF of four channels that it wrote itself.
+        opencv.setLogLevel(opencv.LOG_LEVEL_ERROR)
+    for handler in logger.handlers:
+        if not isinstance(handler, logging.FileHandler):
+            handler.addFilter(_is_no_chatter)
+
+
+def _is_no_chatter(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith(CHATTER)
 
 
 def print_table(title: str,
                 rows: Sequence[Mapping],
                 columns: Optional[Iterable[str]] = None) -> None:
-    """Print dicts as a table, on the main process, with two decimals."""
+    """Print dicts as a table, on the main process.
+
+    Numbers have two decimals, those below 1 three digits.
+    """
     if not is_main_process():
         return
     columns = list(columns or dict.fromkeys(k for row in rows for k in row))
@@ -39,20 +76,22 @@ def print_table(title: str,
 
 
 def plain_console() -> Console:
-    """A console that prints brackets and colons of file names as they are."""
-    # Rich would cut tables to the width of the terminal.
+    """A console that does not interpret brackets and colons."""
+    # With the width of the terminal, Rich would cut off tables.
     return Console(width=10_000, markup=False, emoji=False)
 
 
 def _text(value) -> str:
-    if value is None:
+    if value is None or value != value:  # NaN
         return '-'
     exact = isinstance(value, Integral) or not isinstance(value, Real)
     if exact:
         return str(value)
-    # 0 is added, since -0.0 would be printed with its sign.
-    vanishes = 0 < abs(value) < 0.005
-    return f'{value:.1e}' if vanishes else f'{value + 0:.2f}'
+    size = abs(value)
+    if size < 0.001 and size:
+        return f'{value:.1e}'
+    # Losses and error rates are often small. Adding 0 turns -0.0 into 0.0.
+    return f'{value:#.3g}' if 0 < size < 0.9995 else f'{value + 0:.2f}'
 
 
 @contextmanager
@@ -68,7 +107,7 @@ def say_errors():
             print('\nInterrupted; run again to go on, with --resume where a '
                   'tool has it.', file=sys.stderr)
             sys.exit(130)
-        # A misspelt option of a config; other type errors are bugs.
+        # This type error is a misspelt option of a config; others are bugs.
         misspelt = (isinstance(error, TypeError)
                     and 'unexpected keyword argument' in str(error))
         if not misspelt and not isinstance(error, MISTAKES):
@@ -80,7 +119,7 @@ def say_errors():
             raise
         text = str(error)
         if isinstance(error, KeyError):
-            # Its text would be in quotes.
+            # str() of a KeyError has quotes.
             text = error.args[0]
         elif isinstance(error, SyntaxError):
             text = f'the config is no Python: {error}'
@@ -103,7 +142,7 @@ def _interrupted(error: Optional[BaseException]) -> bool:
 
 def progress(items: Iterable, title: str = 'Working',
              total: Optional[float] = None) -> Iterator:
-    """Yield items and show a progress bar, on a terminal only."""
+    """Yield items; show a progress bar on a terminal."""
     if not _watched():
         yield from items
         return
@@ -112,7 +151,7 @@ def progress(items: Iterable, title: str = 'Working',
 
 
 def _watched() -> bool:
-    """Whether this process writes to a terminal, and is the main one."""
+    """Whether this is the main process and it writes to a terminal."""
     return is_main_process() and sys.stderr.isatty()
 
 
@@ -126,7 +165,7 @@ def _bar() -> Progress:
 def progress_bar(title: str, total: int) -> Iterator[Callable[[float], None]]:
     """Yield a function that sets the number of finished items of a bar.
 
-    The number may have a fraction, for items that take long.
+    The number may have a fraction, for items that take a long time.
     """
     if not _watched():
         yield lambda done: None

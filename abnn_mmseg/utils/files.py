@@ -5,10 +5,12 @@ import os
 import re
 import socket
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
-from typing import Union
+from threading import Lock
+from typing import Any, Optional, Union
 from uuid import uuid4
 from zlib import crc32
 
@@ -19,9 +21,9 @@ except ImportError:  # Windows
 
 # Longest name of a file, in bytes.
 LONGEST = 255
-# Short, and without the dashes that a host's name may have.
+# A short name of this host, without dashes.
 HOST = f'{crc32(socket.gethostname().encode()):08x}'
-# How the name of a temporary file begins, on any host.
+# The start of the name of a temporary file, of any host.
 TEMPORARY = re.compile(r'\.[0-9a-f]{8}-\d+-[0-9a-f]{4}\.tmp-')
 
 
@@ -29,15 +31,15 @@ TEMPORARY = re.compile(r'\.[0-9a-f]{8}-\d+-[0-9a-f]{4}\.tmp-')
 def atomic_path(path: Union[str, Path]) -> Iterator[Path]:
     """Yield a temporary path that becomes ``path`` if the body succeeds.
 
-    The temporary file lies in the same folder (made if missing), so that the
-    last step is one rename: a reader, or a run that was killed, never sees
-    half a file. It ends like ``path``, for savers that look at the suffix.
+    The temporary file is in the same folder, which is created if missing, so
+    the last step is one rename: nobody ever sees half a file. It has the same
+    suffix, which some savers depend on.
 
     Args:
         path: The final file. An existing one is replaced.
 
     Raises:
-        OSError: What the system said, in a sentence that names the folder.
+        OSError: The reason of the system, in a sentence with the folder.
     """
     path = Path(path)
     temporary = path.with_name(_temporary_name(path.name))
@@ -63,7 +65,7 @@ def _temporary_name(name: str) -> str:
 def files_below(folder: Union[str, Path]) -> Iterator[Path]:
     """Yield all files of a folder and its sub-folders, sorted by path.
 
-    Links to folders are followed, except those to a folder that they lie in.
+    Links to folders are followed, except a link to a folder that contains it.
     Temporary files, which other processes may be writing, are left out.
     """
     yield from sorted(_walk(Path(folder), ()))
@@ -86,7 +88,7 @@ def _walk(folder: Path, above: tuple[str, ...]) -> Iterator[Path]:
 
 
 def check_free(path: Union[str, Path], overwrite: bool = False) -> None:
-    """Raise FileExistsError if a result would replace a file unasked."""
+    """Raise FileExistsError if a file exists and must not be replaced."""
     if not overwrite and Path(path).exists():
         raise FileExistsError(
             f'{path} exists and would be replaced; name another file for '
@@ -96,15 +98,23 @@ def check_free(path: Union[str, Path], overwrite: bool = False) -> None:
 def atomic_write(path: Union[str, Path], data: Union[bytes, str]) -> None:
     """Write bytes, or text as UTF-8, to ``path`` atomically."""
     if isinstance(data, str):
-        # Names of files need not be UTF-8.
+        # File names need not be valid UTF-8.
         data = data.encode('utf-8', 'surrogateescape')
     with atomic_path(path) as temporary:
         temporary.write_bytes(data)
 
 
-def sweep(folder: Union[str, Path]) -> None:
-    """Remove temporary files that killed processes of this host left."""
-    for path in Path(folder).rglob(f'.{HOST}-*.tmp-*'):
+def sweep(place: Union[str, Path]) -> None:
+    """Remove temporary files that killed processes of this host left.
+
+    Args:
+        place (str): A folder, of which all sub-folders are looked at, or
+            the file that was being written.
+    """
+    place = Path(place)
+    found = place.rglob(f'.{HOST}-*.tmp-*') if place.is_dir() else (
+        place.parent.glob(f'.{HOST}-*.tmp-{escape(place.name)}'))
+    for path in found:
         owner = path.name.split('-')[1]
         if owner.isdigit() and not _is_alive(int(owner)):
             with suppress(OSError):
@@ -121,6 +131,14 @@ def _is_alive(process: int) -> bool:
     return True
 
 
+def size_of(path: Union[str, Path]) -> Optional[int]:
+    """The bytes of a file; None if there is none."""
+    try:
+        return os.stat(path).st_size
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
 def digest_of(path: Union[str, Path]) -> str:
     """A digest of the content of a file."""
     sha = hashlib.sha256()
@@ -133,8 +151,8 @@ def digest_of(path: Union[str, Path]) -> str:
 def append_line(path: Union[str, Path], line: str) -> None:
     """Append one line to a journal.
 
-    A killed run may have left half a line, so a line break is written first,
-    too. Readers skip empty and broken lines.
+    It starts with a line break, because a killed run may have left half a
+    line. Readers skip empty and broken lines.
     """
     path = Path(path)
     with _explained(path):
@@ -144,7 +162,7 @@ def append_line(path: Union[str, Path], line: str) -> None:
 
 
 def read_lines(journals: Iterable[Path]) -> list[dict]:
-    """The JSON lines of journals, the latest last by their ``time``."""
+    """The JSON lines of journals, sorted by their ``time``."""
     lines = []
     for journal in journals:
         for line in journal.read_text(encoding='utf-8').splitlines():
@@ -155,20 +173,51 @@ def read_lines(journals: Iterable[Path]) -> list[dict]:
     return sorted(lines, key=lambda line: line.get('time', 0))
 
 
-def behind(lines: Sequence[dict]) -> float:
-    """Seconds to add to the time of a new line, to come after all others.
+class Journal:
+    """JSON lines of all processes in a folder, a file for each process.
 
-    Usually none, but clocks may have been set back since.
+    Each line has the ``time`` when it was written.
+
+    Args:
+        folder (Path): Folder of the files ``<name>.rank<N>.jsonl``.
+        name (str): Start of the file names.
+        part (int): N, the number of this process.
+        resume (bool): Continue from earlier lines. Defaults to True.
+
+    Attributes:
+        lines (list[dict]): Earlier lines of all processes, sorted by time.
     """
-    last = lines[-1].get('time', 0.) if lines else 0.
-    return max(0., last - time.time() + 1e-3)
+
+    def __init__(self, folder: Path, name: str, part: Optional[int],
+                 resume: bool = True) -> None:
+        self.folder, self.name = folder, name
+        self.path = folder / f'{name}.rank{part}.jsonl'
+        self.lines = self.read() if resume else []
+        last = self.lines[-1].get('time', 0.) if self.lines else 0.
+        # New lines must come last, even if the clock was set back.
+        self._delay = max(0., last - time.time() + 1e-3)
+        self._lock = Lock()
+
+    def paths(self) -> list[Path]:
+        """The files of all processes."""
+        return sorted(self.folder.glob(f'{self.name}.rank*.jsonl'))
+
+    def read(self) -> list[dict]:
+        """The lines of all processes, sorted by time."""
+        return read_lines(self.paths())
+
+    def append(self, **entry: Any) -> None:
+        """Append a line to the file of this process."""
+        entry['time'] = time.time() + self._delay
+        with self._lock:
+            append_line(self.path, json.dumps(entry))
 
 
 @contextmanager
 def claimed(folder: Path) -> Iterator[None]:
-    """Keep a folder for this process; refuse one that another process has.
+    """Reserve a folder for this process; raise if another one has it.
 
-    The system forgets the claim when the process ends, however it does.
+    The reservation ends with the process, even if it is killed.
     """
     path = folder / '.claim'
     with _explained(path):
@@ -177,7 +226,7 @@ def claimed(folder: Path) -> Iterator[None]:
     with open(path, 'a', encoding='utf-8') as file:
         try:
             if fcntl is not None:
-                # Unlike flock's, such locks are not those of forked workers.
+                # Unlike those of flock, these are not inherited by workers.
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError) as error:
             raise FileExistsError(
@@ -196,7 +245,7 @@ def _explained(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno is not None and error.strerror is None:
-            # An inner call has explained it.
+            # An inner call has explained it already.
             raise
         reason = error.strerror or str(error)
         explained = type(error)(

@@ -1,4 +1,4 @@
-"""Small files of weights: convolutions in half precision."""
+"""Write weights in half precision."""
 from pathlib import Path
 from typing import Union
 
@@ -11,9 +11,9 @@ from abnn_mmseg.utils.files import atomic_path
 def save_half(checkpoint: Union[str, Path], path: Union[str, Path]) -> None:
     """Write the weights of a checkpoint at about half their size.
 
-    Tensors of two and more dimensions become float16; vectors, which are
-    norms, statistics and biases, stay what they are. Optimizers, schedules
-    and logs are left out.
+    Tensors of two and more dimensions become float16. Vectors (norms,
+    statistics and biases) keep their type. Optimizers, schedules and logs are
+    left out.
 
     Args:
         checkpoint: A checkpoint of a whole network.

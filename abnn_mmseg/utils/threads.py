@@ -16,24 +16,24 @@ def background_pool(workers: int, name: str) -> ThreadPoolExecutor:
 
 
 def _step_back() -> None:
-    # Threads have a priority of their own on Linux only. Without it, one that
-    # encodes a picture makes all threads of a layer wait for the slowest.
+    # Only on Linux threads have priorities. Otherwise a thread that encodes a
+    # picture would slow down a layer, which waits for its slowest thread.
     if sys.platform == 'linux':
         thread = threading.get_native_id()
-        # Raising the priority of a process that was started low is refused.
+        # A higher priority than that of the process is refused.
         own = os.getpriority(os.PRIO_PROCESS, thread)
         os.setpriority(os.PRIO_PROCESS, thread, max(own, 10))
 
 
 def run_ahead(jobs: Iterable[Callable[[], T]], depth: int = 4,
               workers: int = 2) -> Iterator[T]:
-    """Yield the results of jobs, in order; threads compute them ahead.
+    """Yield the results of jobs in order, computed ahead by threads.
 
-    An error of a job is raised where its result would have been.
+    The error of a job is raised in the place of its result.
 
     Args:
         jobs: Functions; an iterator is not read further than needed.
-        depth: Results that may wait.
+        depth: Most results that wait.
         workers: Number of threads.
     """
     pool = background_pool(workers, 'run-ahead')

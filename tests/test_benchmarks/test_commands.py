@@ -39,6 +39,7 @@ def toy(sketch, base, tmp_path):
 
 def run(module, *arguments) -> dict:
     parser = argparse.ArgumentParser()
+    parser.add_argument('--json')
     module.add_arguments(parser)
     result = module.run(parser.parse_args([str(a) for a in arguments]))
     return json.loads(json.dumps(result))
@@ -58,6 +59,20 @@ def test_inference_measures_every_way_and_plots(toy, base, tmp_path,
     assert [row['draws'] for row in result['costs']] == [2, 4]
     assert 0 < result['bfloat16_error']['entropy'] < 1
     assert (tmp_path / 'cost.png').stat().st_size > 10_000
+
+
+def test_parts_that_are_not_measured_again_are_kept(toy, base, tmp_path,
+                                                    monkeypatch):
+    from benchmarks import map_error
+    monkeypatch.setattr(map_error, 'DRAWS', (2, ))
+    known = tmp_path / 'known.json'
+    known.write_text('{"ratio_all": 7.5, "errors": [], "draws": 8}')
+    result = run(
+        inference, '--config', toy, '--checkpoint', base, '--error-size', 32,
+        32, '--reference', 2, '--parts', 'errors', '--draws', 2, '--json',
+        known)
+    assert result['ratio_all'] == 7.5
+    assert len(result['errors']) == 2 and result['draws'] == 2
 
 
 def test_more_draws_have_smaller_errors(toy, base, monkeypatch):

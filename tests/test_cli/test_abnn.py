@@ -43,8 +43,8 @@ def test_no_command_gets_the_help(capsys, monkeypatch):
 
 def test_the_options_page_names_every_command():
     page = (ROOT / 'docs' / 'options.md').read_text()
-    [names] = re.findall(r'subcommands of\n`abnn`: (.*?);', page, re.S)
-    assert re.findall('`(.*?)`', names) == list(cli.COMMANDS)
+    named = re.findall(r'`abnn ([a-z-]+)', page)
+    assert set(named) == set(cli.COMMANDS)
 
 
 def test_onnx_names_a_missing_package_before_it_traces(monkeypatch, capsys,

@@ -10,6 +10,7 @@ def test_the_demo_ends_with_a_page_and_a_second_run_reuses_it(tmp_path):
     counts = dict(train=4, val=2, test_id=2, test_ood=3)
     rows = Demo(tmp_path, options, counts, members=2).run()
     assert [row['model'] for row in rows] == ['base', 'TTA', 'ABNN', 'ABNN']
+    assert not (tmp_path / 'abnn' / 'validation.json').exists()
     page = tmp_path / 'report' / 'index.html'
     assert 'MUAD-sketch' in page.read_text()
     assert json.loads((tmp_path / 'metrics.json').read_text())['rows'] == rows

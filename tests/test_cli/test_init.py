@@ -137,7 +137,7 @@ def initialize(cfg, folder) -> Config:
     return child
 
 
-def train_and_test(cfg, folder) -> tuple[dict, dict]:
+def check_training_and_test(cfg, folder) -> tuple[dict, dict]:
     """One member of two steps, and its metrics."""
     cfg.work_dir = str(folder / 'work')
     cfg.train_cfg.max_iters = 2
@@ -168,7 +168,7 @@ def test_deeplab_on_data_with_unknown_objects(sketch, tmp_path):
     assert child.model.pretrained is None
     assert child.model.auxiliary_head.loss_decode == dict(
         type='RandomPriorCrossEntropyLoss', weight=1.5, loss_weight=0.4)
-    member, metrics = train_and_test(child, tmp_path)
+    member, metrics = check_training_and_test(child, tmp_path)
     assert len(member['meta']['eta']) == 15
     assert 0 < metrics['ood/pooled/entropy/AUROC'] < 100
 
@@ -186,7 +186,7 @@ def test_segformer_loses_adamw_and_warm_up_and_keeps_its_windows(
     assert 'windows of 64x64' in child.text
     assert child.model.test_cfg == cfg.model.test_cfg
     assert child.model.backbone.init_cfg is None
-    train_and_test(child, tmp_path)
+    check_training_and_test(child, tmp_path)
 
 
 def test_swin_loses_its_paramwise_weight_decay(data, tmp_path):
@@ -195,7 +195,7 @@ def test_swin_loses_its_paramwise_weight_decay(data, tmp_path):
     set_data(cfg, data)
     assert 'paramwise_cfg' in cfg.optim_wrapper
     child = initialize(cfg, tmp_path)
-    train_and_test(child, tmp_path)
+    check_training_and_test(child, tmp_path)
 
 
 def test_pspnet_with_syncbn_and_a_dataset_of_one_s_own(
@@ -213,7 +213,7 @@ def test_pspnet_with_syncbn_and_a_dataset_of_one_s_own(
             cfg[f'{split}_dataloader'].dataset.pop(name)
     child = initialize(cfg, tmp_path)
     assert child.custom_imports['imports'] == ['my_backyard', 'abnn_mmseg']
-    train_and_test(child, tmp_path)
+    check_training_and_test(child, tmp_path)
 
 
 def test_a_binary_unet_keeps_its_sigmoid_and_class_weight(data, tmp_path):
@@ -228,7 +228,7 @@ def test_a_binary_unet_keeps_its_sigmoid_and_class_weight(data, tmp_path):
     assert child.model.decode_head.loss_decode == loss
     assert child.model.auxiliary_head.loss_decode == dict(
         loss, loss_weight=0.4)
-    member, _ = train_and_test(child, tmp_path)
+    member, _ = check_training_and_test(child, tmp_path)
     assert len(member['meta']['eta']) == 2
 
 
@@ -243,7 +243,7 @@ def test_a_cascade_gets_a_prior_in_each_of_its_heads(data, tmp_path):
         dict(type='RandomPriorCrossEntropyLoss', weight=1.5)]
     assert [head.type for head in child.model.decode_head] == [
         'FCNHead', 'OCRHead']
-    train_and_test(child, tmp_path)
+    check_training_and_test(child, tmp_path)
 
 
 @pytest.mark.parametrize('name', ['MaskFormer R50', 'Mask2Former R50'])
@@ -263,7 +263,7 @@ def test_a_head_of_masks_trains(data, tmp_path):
     cfg = zoo_config('MaskFormer R50')
     set_classes(cfg, 3)
     set_data(cfg, data)
-    train_and_test(initialize(cfg, tmp_path), tmp_path)
+    check_training_and_test(initialize(cfg, tmp_path), tmp_path)
 
 
 @pytest.fixture
@@ -324,7 +324,7 @@ def test_epochs_frozen_stages_averages_and_lists_of_losses(epochs, tmp_path):
     assert cfg.test_evaluator[1] == dict(
         type='CalibrationMetric', num_bins=7)
     cfg.text = None
-    train_and_test(cfg, tmp_path)
+    check_training_and_test(cfg, tmp_path)
 
 
 def test_an_interrupted_member_finds_its_checkpoint(epochs, tmp_path):
@@ -363,6 +363,7 @@ def test_standard_output_is_the_config(epochs, tmp_path):
     assert "_base_ = ['./my_config.py']" in done.stdout
     assert 'a config may print' not in done.stdout
     assert 'BNL layers' in done.stderr
+    assert f'It belongs in {tmp_path}' in done.stderr
 
 
 def test_the_page_shows_what_is_written():

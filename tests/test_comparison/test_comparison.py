@@ -13,10 +13,10 @@ from sketches import abnn_config, config
 from toys import bayesian_config, build, toy_config
 
 from abnn_mmseg.comparison import Method, compare, evaluation
-from abnn_mmseg.comparison.evaluation import VariantEvaluator, VariantModel
 from abnn_mmseg.comparison.figure import choose_images
 from abnn_mmseg.comparison.report import lines
 from abnn_mmseg.comparison.search import combinations
+from abnn_mmseg.comparison.variants import VariantEvaluator, VariantModel
 from abnn_mmseg.engine import save_members
 from abnn_mmseg.engine.loading import bayesian_model_cfg, build_segmentor
 from abnn_mmseg.engine.tester import test as run_test
@@ -225,6 +225,20 @@ def test_an_interrupted_row_goes_on_and_a_finished_one_stays(
     assert not list((tmp_path / 'again').rglob('*unfinished*'))
 
 
+def test_a_row_whose_file_was_cut_is_computed_again(comparison, tmp_path):
+    def run():
+        [row] = compare(comparison, str(tmp_path / 'c.json'), images=1,
+                        only=['base'], device='cpu')
+        return row['metrics']
+
+    expected = run()
+    for path in (tmp_path / 'rows').iterdir():
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-30])
+        assert run() == expected
+        assert len(path.read_bytes()) > len(whole) - 30
+
+
 def test_only_what_decides_on_a_row_is_in_its_key(comparison, tmp_path):
     entry = dict(comparison.methods[2])
     path = tmp_path / 'members.pth'
@@ -336,7 +350,7 @@ def test_a_table_without_anomalies_keeps_the_rest(comparison, tmp_path):
 
 def test_the_methods_of_camvid_fit_its_network():
     cfg = Config.fromfile('configs/compare_camvid.py')
-    assert len(cfg.methods) == 14
+    assert len(cfg.methods) == 15
     first = Config.fromfile(find_config(cfg.methods[0]['config']))
     model = MODELS.build(bayesian_model_cfg(first))
     networks = {}
@@ -347,7 +361,7 @@ def test_the_methods_of_camvid_fit_its_network():
             networks[method['name']] = len(posterior)
     assert networks == {'MC dropout, head': 12, 'MC dropout, stages': 12,
                         'TTA': 4, 'ensemble of 3': 1, 'Laplace': 1,
-                        'SWAG': 1, 'student': 1}
+                        'SWAG': 1, 'student': 1, 'student, norms': 1}
     abnn = Config.fromfile(find_config(cfg.methods[-1]['config']))
     posterior = MODELS.build(abnn.model.posterior)
     assert abnn.train_cfg.members * posterior.samples == 12

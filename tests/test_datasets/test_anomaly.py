@@ -26,7 +26,7 @@ def test_missing_muad_says_folder_source_and_the_sketch_command(tmp_path):
     with pytest.raises(FileNotFoundError) as error:
         MUADDataset(split='val', data_root=str(tmp_path))
     for part in ('val/leftImg8bit', str(tmp_path / 'val'), 'ENSTA-U2IS/MUAD',
-                 'python tools/make_muad_sketch.py data/muad_sketch'):
+                 'abnn make-muad-sketch data/muad_sketch'):
         assert part in str(error.value)
 
 

@@ -200,7 +200,7 @@ def test_bdd_images_with_unknown_vehicles_move_to_test(bdd):
 
 def test_bdd_with_bicycle_has_its_own_lists(bdd):
     held_out = ('train', 'motorcycle', 'bicycle')
-    with pytest.raises(FileNotFoundError, match='make_bdd_anomaly'):
+    with pytest.raises(FileNotFoundError, match='make-bdd-anomaly'):
         BDDAnomalyDataset(split='test', held_out=held_out, data_root=str(bdd))
     splits = split_bdd(
         str(bdd / 'images'), str(bdd / 'labels'), held_out=held_out)

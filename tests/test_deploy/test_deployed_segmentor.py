@@ -191,3 +191,10 @@ def test_a_student_has_its_label_sets_in_the_graph():
     [sample] = model.predict(model.data_preprocessor(data)['inputs'])
     assert torch.equal(
         outputs['label_set'][0], sample.guaranteed.get('label-set'))
+
+
+def test_a_graph_takes_three_channels_only():
+    cfg = bayesian_config(data_preprocessor=dict(type='SegDataPreProcessor'))
+    cfg['backbone']['in_channels'] = 4
+    with pytest.raises(ValueError, match='images of 4 channels; a graph'):
+        DeployedSegmentor(build(cfg), torch.zeros(1, 32, 32, 3))

@@ -10,23 +10,27 @@ from abnn_mmseg.deploy.onnx import (
     output_differences,
     save_onnx,
 )
-from abnn_mmseg.models.students import new_student
+from abnn_mmseg.models.students import DESIGNS, new_student
 
 SCORES = ('entropy', 'mutual_information', 'energy')
 
 
-@pytest.fixture(scope='module')
-def model():
+@pytest.fixture(scope='module', params=DESIGNS)
+def model(request):
     """A toy with a student that says something."""
     init_default_scope('mmseg')
     model = build(toy_config(
         type='BayesianEncoderDecoder', scores=SCORES, prediction='base',
         auxiliary=False, posterior=dict(type='DistilledPosterior'),
         data_preprocessor=dict(type='SegDataPreProcessor')))
-    head = new_student(model, torch.randn(1, 3, 64, 96), width=8)
+    head = new_student(model, torch.randn(1, 3, 64, 96), request.param,
+                       width=8)
     for output in head.outputs.values():
         torch.nn.init.normal_(output.weight)
-    model.posterior.head = head.eval()
+    if head.network is not None:
+        for parameter in head.network.parameters():
+            parameter.data.mul_(1.1)
+    model.posterior.student = head.eval()
     return model
 
 

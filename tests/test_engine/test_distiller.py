@@ -21,6 +21,7 @@ from abnn_mmseg.engine.loading import build_segmentor
 from abnn_mmseg.members.files import read_members, save_members
 from abnn_mmseg.models.posteriors import DistilledPosterior
 from abnn_mmseg.models.segmentor import PREDICTIONS
+from abnn_mmseg.models.students import DESIGNS
 from abnn_mmseg.uncertainty import SCORES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,27 +53,36 @@ def student_config(sketch, folder, base, student=None, **model):
     return cfg
 
 
+@pytest.fixture(scope='module', params=DESIGNS)
+def design(request):
+    return request.param
+
+
 @pytest.fixture(scope='module')
-def distilled(sketch, base, members, tmp_path_factory):
+def distilled(sketch, base, members, design, tmp_path_factory):
     """The folder of a student, and the rows of the closing table."""
     folder = tmp_path_factory.mktemp('student')
-    return folder, distil(distil_config(sketch, folder, base, members))
+    return folder, distil(distil_config(
+        sketch, folder, base, members, design=design))
 
 
-def test_a_student_comes_nearer_to_its_teacher(distilled):
+def test_a_student_comes_nearer_to_its_teacher(distilled, design):
     folder, rows = distilled
     base, teacher, student = rows
     assert [r['name'] for r in rows] == ['base', 'teacher', 'student']
     assert teacher['divergence'] < 1e-6
-    assert student['divergence'] < 0.7 * base['divergence']
+    # Thirty steps of a toy: other norms change slower than a new head.
+    near = dict(norms=0.95, head=0.7)[design]
+    assert student['divergence'] < near * base['divergence']
     assert student['kept'] == pytest.approx(
         1 - student['divergence'] / base['divergence'], abs=1e-3)
     assert json.loads((folder / 'validation.json').read_text()) == rows
 
 
-def test_the_file_is_small_and_knows_its_teacher(distilled):
+def test_the_file_is_small_and_knows_its_teacher(distilled, design):
     [member] = read_members(distilled[0] / 'student.pth')
     about = member['meta']['student']
+    assert about['design'] == design
     assert about['teacher']['networks'] == 4
     assert about['teacher']['members'] == 2
     assert 'alpha 0.5' in about['teacher']['noise']
@@ -94,14 +104,15 @@ def test_the_class_map_is_the_base_s_bit_for_bit(
         assert (one.uncertainty.entropy != other.uncertainty.entropy).any()
 
 
-def test_one_pass_of_the_network_is_enough(distilled, sketch, base, tmp_path,
-                                           images):
+def test_one_pass_of_the_network_is_enough(distilled, design, sketch, base,
+                                           tmp_path, images):
     model = build_segmentor(
         student_config(sketch, tmp_path, base),
         [str(base), str(distilled[0] / 'student.pth')])
     passes = []
     model.backbone.register_forward_hook(lambda *_: passes.append(1))
     model.scores = tuple(SCORES)
+    model.prediction = 'base' if design == 'head' else 'posterior_mean'
     with torch.no_grad():
         [sample, _] = model.predict(images)
     assert len(passes) == 1
@@ -145,13 +156,17 @@ def test_every_prediction_has_a_class_map(distilled, sketch, base, tmp_path,
 
 
 def test_an_interrupted_distillation_makes_the_same_student(
-        distilled, sketch, base, members, tmp_path):
-    cfg = distil_config(sketch, tmp_path / 'work', base, members)
+        distilled, design, sketch, base, members, tmp_path):
+    cfg = distil_config(sketch, tmp_path / 'work', base, members,
+                        design=design)
     cfg.dump(tmp_path / 'config.py')
     command = [sys.executable, ROOT / 'tools/distill.py',
                tmp_path / 'config.py', base, members, '--work-dir',
                tmp_path / 'work']
-    process = subprocess.Popen(command, start_new_session=True)
+    # Sums of one thread are those of this process.
+    process = subprocess.Popen(
+        command, start_new_session=True,
+        env=dict(os.environ, OMP_NUM_THREADS='1'))
     checkpoint = tmp_path / 'work/distillation/iter_8.pth'
     while not checkpoint.exists():
         assert process.poll() is None, 'it ended before it was interrupted'
@@ -159,30 +174,34 @@ def test_an_interrupted_distillation_makes_the_same_student(
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert not (tmp_path / 'work/student.pth').exists()
-    cfg = distil_config(sketch, tmp_path / 'work', base, members)
+    cfg = distil_config(sketch, tmp_path / 'work', base, members,
+                        design=design)
     cfg.resume = True
     rows = distil(cfg)
     [expected] = read_members(distilled[0] / 'student.pth')
     [actual] = read_members(tmp_path / 'work/student.pth')
     for name, value in expected['state'].items():
-        # The process may sum in other threads than this one.
-        torch.testing.assert_close(
-            actual['state'][name], value, rtol=1e-3, atol=1e-4, msg=name)
+        torch.testing.assert_close(actual['state'][name], value, msg=name)
     for row, known in zip(rows, distilled[1]):
         assert row.pop('name') == known['name']
         assert row == pytest.approx(
             {key: known[key] for key in row}, rel=1e-3)
 
 
-def test_a_finished_student_is_kept(distilled, sketch, base, members):
+def test_a_finished_student_is_kept(distilled, design, sketch, base,
+                                    members):
     before = (distilled[0] / 'student.pth').read_bytes()
-    cfg = distil_config(sketch, distilled[0], base, members)
+
+    def config(**options):
+        return distil_config(sketch, distilled[0], base, members,
+                             design=design, **options)
+
     with pytest.raises(FileExistsError, match='would be replaced'):
-        distil(cfg)
-    cfg = distil_config(sketch, distilled[0], base, members)
+        distil(config())
+    cfg = config()
     cfg.resume = True
     assert distil(cfg) == distilled[1]
-    cfg = distil_config(sketch, distilled[0], base, members, networks=2)
+    cfg = config(networks=2)
     cfg.resume = True
     with pytest.raises(ValueError, match='trained with .*networks'):
         distil(cfg)
@@ -190,14 +209,14 @@ def test_a_finished_student_is_kept(distilled, sketch, base, members):
 
 
 def test_a_student_goes_on_with_its_teacher_only(
-        distilled, sketch, base, members, tmp_path):
+        distilled, design, sketch, base, members, tmp_path):
     path = tmp_path / 'members.pth'
     kept = read_members(members)
     for member in kept:
         member['state']['backbone.bn1.bias'] += 0.1
     save_members(path, [dict(state=m['state'], meta=m['meta'])
                         for m in kept], kept[0]['fingerprint'])
-    cfg = distil_config(sketch, tmp_path / 'work', base, path)
+    cfg = distil_config(sketch, tmp_path / 'work', base, path, design=design)
     shutil.copytree(distilled[0] / 'distillation',
                     tmp_path / 'work/distillation')
     settings = tmp_path / 'work/distillation/settings.json'

@@ -320,7 +320,7 @@ def test_a_missing_base_is_said_clearly(sketch, base, tmp_path):
 
 def test_missing_data_is_said_before_a_missing_base(tmp_path):
     cfg = abnn_config(tmp_path / 'none', tmp_path, tmp_path / 'nowhere.pth')
-    with pytest.raises(FileNotFoundError, match='make_muad_sketch'):
+    with pytest.raises(FileNotFoundError, match='make-muad-sketch'):
         MemberTrainer(cfg, None, None)
 
 

@@ -137,6 +137,22 @@ def test_aurc_does_not_depend_on_the_number_of_pixels():
     assert values[0] == pytest.approx(values[1], abs=1e-6)
 
 
+def test_the_error_of_fpr_covers_two_frequent_scores_in_one_bin():
+    # Few positives are there, so AUROC is nearly exact.
+    positive = np.linspace(.6, 1, 1000)
+    positive[:52] = np.repeat([.2500001, .25], 26)
+    negative = np.concatenate([np.linspace(.01, .2, 7000),
+                               np.repeat([.25, .2500001], 1500)])
+    scores = np.concatenate([positive, negative]).astype(np.float32)
+    labels = np.repeat([1, 0], [1000, 10000])
+    coarse = detection(scores, labels, max_bins=2**11)
+    exact = detection(scores, labels).fpr_at_tpr()
+    error = abs(coarse.fpr_at_tpr() - exact)
+    assert .1 < error <= coarse.fpr_error() < .31
+    assert coarse.auroc_error() < .01
+    assert detection(scores, labels).fpr_error() == 0
+
+
 def test_the_error_of_auroc_covers_two_frequent_scores_in_one_bin():
     rng = np.random.default_rng(0)
     labels = (rng.random(50_000) < .1).astype(int)

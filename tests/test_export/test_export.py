@@ -7,9 +7,8 @@ import threading
 from functools import partial
 from pathlib import Path
 
-import cv2
-import numpy as np
 import pytest
+from results import contents
 from sketches import abnn_config
 
 from abnn_mmseg.export import ABNNInferencer, export_maps
@@ -17,23 +16,6 @@ from abnn_mmseg.utils.threads import run_ahead
 
 ROOT = Path(__file__).resolve().parents[2]
 FORMATS = ['npy', 'csv', 'gallery']
-
-
-@pytest.fixture
-def folder(tmp_path):
-    rng = np.random.default_rng(0)
-    for name in ('a.png', 'b.png', 'sub/a.png', 'sub/c.png', 'd.png'):
-        path = tmp_path / 'images' / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        cv2.imwrite(str(path), rng.integers(0, 255, (32, 48, 3), np.uint8))
-    return tmp_path / 'images'
-
-
-def contents(folder):
-    """All files but the journal, which is one a process."""
-    return {path.relative_to(folder).as_posix(): path.read_bytes()
-            for path in folder.rglob('*')
-            if path.is_file() and path.suffix != '.jsonl'}
 
 
 def slurm(arguments, tasks=2):

@@ -297,7 +297,7 @@ def test_arrows_change_the_image_and_escape_goes_back(shown):
     shown.press(Keys.ARROW_LEFT)
     shown.wait(lambda: shown.text('#name') == 'other/4')
     shown.press(Keys.ESCAPE)
-    shown.wait(lambda: shown.all('#grid')[0].is_displayed())
+    assert shown.wait(lambda: shown.all('#grid')[0].is_displayed())
 
 
 def test_the_cursor_reads_the_values_of_the_map(shown):

@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 import pytest
 from mmengine.fileio import LocalBackend, register_backend
+from results import contents
 from sketches import abnn_config
 
 from abnn_mmseg.export import ABNNInferencer, Frames, export_maps
@@ -21,22 +22,6 @@ FORMATS = ['npy', 'csv', 'gallery']
 def inferencer(sketch, base, tmp_path_factory):
     cfg = abnn_config(sketch, tmp_path_factory.mktemp('work'), base)
     return ABNNInferencer(cfg, str(base), device='cpu', scores=['entropy'])
-
-
-@pytest.fixture
-def folder(tmp_path):
-    rng = np.random.default_rng(0)
-    for name in ('a.png', 'b.png', 'sub/a.png', 'sub/c.png', 'd.png'):
-        path = tmp_path / 'images' / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        cv2.imwrite(str(path), rng.integers(0, 255, (32, 48, 3), np.uint8))
-    return tmp_path / 'images'
-
-
-def contents(folder):
-    return {path.relative_to(folder).as_posix(): path.read_bytes()
-            for path in folder.rglob('*')
-            if path.is_file() and path.suffix != '.jsonl'}
 
 
 def test_shards_in_any_order_write_the_files_of_one_run(inferencer, folder,

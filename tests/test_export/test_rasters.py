@@ -105,12 +105,37 @@ def test_other_bands_than_the_model_wants_are_a_sentence(sketch, inferencer,
                                                          tmp_path):
     path = write(tmp_path / 'scene.tif', random_bands(3, 'uint16', 9000),
                  photometric='RGB')
-    with pytest.raises(ValueError, match='has 3 bands of uint16, of which '
-                       'the loader of the config gives 3, but the model '
-                       'takes 4'):
-        export_maps(four_bands(sketch, tmp_path), path, tmp_path / 'out',
-                    ['geotiff'], tile=64)
-    assert not list((tmp_path / 'out').rglob('*.tif'))
+    four = four_bands(sketch, tmp_path)
+    for form, tile in (('geotiff', 64), ('npy', None)):
+        with pytest.raises(ValueError, match="gives 3 channels of 'scene', "
+                           'but the model takes 4'):
+            export_maps(four, path, tmp_path / form, [form], tile=tile)
+    assert not list(tmp_path.glob('*/*/*/scene.*'))
+
+
+def test_a_hole_in_one_band_does_not_spread(sketch, tmp_path):
+    """The network gets 0 there, not NaN or the number that means no data."""
+    inferencer = four_bands(sketch, tmp_path)
+    bands = random_bands(4, 'float32', 20000) + 1
+    maps = []
+    for number, hole in enumerate([0, np.nan, -1e20]):
+        bands[1, 30:40, 50:60] = hole
+        path = write(tmp_path / 'scene.tif', bands, nodata=-1e20)
+        export_maps(inferencer, path, tmp_path / str(number), ['geotiff'],
+                    tile=64)
+        with rasterio.open(
+                tmp_path / str(number) / 'geotiff/entropy/scene.tif') as file:
+            maps.append(file.read(1))
+    assert np.isfinite(maps[0]).all()
+    for other in maps[1:]:
+        np.testing.assert_array_equal(other, maps[0])
+
+
+def test_nothing_is_said_about_every_window(inferencer, tmp_path, capfd):
+    """OpenCV warns of the tags of a GeoTIFF."""
+    path = write(tmp_path / 'scene.tif', random_bands(3, 'uint8', 255))
+    export_maps(inferencer, path, tmp_path / 'out', ['geotiff'], tile=64)
+    assert 'TIFF' not in capfd.readouterr().err
 
 
 def test_a_truncated_raster_is_a_sentence_and_others_stay(inferencer,

@@ -11,7 +11,7 @@ from sketches import abnn_config, config
 
 from abnn_mmseg.export import ABNNInferencer, export_maps
 from abnn_mmseg.export.fingerprint import model_fingerprint
-from abnn_mmseg.utils.files import HOST
+from abnn_mmseg.utils.files import HOST, read_lines
 
 FORMATS = ['npy', 'csv', 'gallery']
 NO_PROCESS = 2**22 + 1
@@ -147,6 +147,9 @@ def test_a_run_stops_when_another_takes_its_folder(abnn, plain, images,
     def disturbed(data):
         seen.append(0)
         if len(seen) == 2:
+            # Threads write the first image.
+            while not (tmp_path / 'out/export.rank0.jsonl').exists():
+                time.sleep(0.01)
             export_maps(plain, images, tmp_path / 'out', ['npy', 'csv'],
                         overwrite=True)
         return predict(data)
@@ -179,6 +182,32 @@ def test_a_file_that_was_removed_is_made_again(abnn, images, tmp_path):
     (tmp_path / 'out/npy/entropy/1.npy').unlink()
     assert export_maps(
         abnn, images, tmp_path / 'out', resume=True) == (1, 2)
+
+
+@pytest.mark.parametrize('name', [
+    'npy/entropy/1.npy', 'gallery/data/1.js', 'gallery/images/1.jpg'])
+def test_a_file_that_was_cut_is_made_again(abnn, images, tmp_path, name):
+    export_maps(abnn, images, tmp_path / 'out', FORMATS)
+    path = tmp_path / 'out' / name
+    whole = path.read_bytes()
+    for rest in (whole[:-1], b''):
+        path.write_bytes(rest)
+        assert export_maps(abnn, images, tmp_path / 'out', FORMATS,
+                           resume=True) == (1, 2)
+        assert path.read_bytes() == whole
+
+
+def test_a_record_without_sizes_is_resumed(abnn, images, tmp_path):
+    """Such as one of an earlier version."""
+    export_maps(abnn, images, tmp_path / 'out', FORMATS)
+    journal = tmp_path / 'out/export.rank0.jsonl'
+    lines = read_lines([journal])
+    for line in lines:
+        del line['sizes']
+    journal.write_text('\n'.join(map(json.dumps, lines)))
+    (tmp_path / 'out/npy/entropy/1.npy').unlink()
+    assert export_maps(abnn, images, tmp_path / 'out', FORMATS,
+                       resume=True) == (1, 2)
 
 
 def test_files_that_are_not_on_record_are_not_trusted(abnn, images,

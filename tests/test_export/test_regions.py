@@ -158,6 +158,13 @@ def test_a_format_without_its_threshold_says_what_to_give(tmp_path, form):
         make_writer(form, tmp_path, threshold={})
 
 
+def test_a_threshold_that_no_pixel_can_reach_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="1.3 is above all values of 'msp', "
+                       'which end at 0.6667.*--scores'):
+        make_writer('regions', tmp_path, scores=['entropy', 'msp'],
+                    threshold=dict(entropy=0.9, msp=1.3))
+
+
 def test_pseudo_labels_keep_the_sure_pixels_and_say_the_risk(tmp_path):
     writer = make_writer('pseudo-labels', tmp_path, keep=0.75)
     pairs = []

@@ -57,3 +57,20 @@ def test_results_pass_in_order_and_are_measured_first(tmp_path):
         assert settings.picture_range('variance') == (0, 0.03)
         passed.append(result.name)
     assert passed == list('012345')
+
+
+def test_the_scale_of_a_faster_shard_counts(tmp_path):
+    """It appears while this one predicts its first images."""
+    zeros = np.zeros((4, 6))
+
+    def results():
+        """The other shard writes its scale meanwhile."""
+        (tmp_path / 'scales.json').write_text('{"variance": [0, 0.5]}')
+        yield MapResult('a', zeros, dict(variance=zeros + 0.1))
+
+    settings = WriterSettings(tmp_path, ['variance'], classes=['a', 'b'],
+                              resume=True)
+    assert len(list(with_scales(results(), settings, 4))) == 1
+    assert list(settings.picture_range('variance')) == [0, 0.5]
+    assert json.loads((tmp_path / 'scales.json').read_text()) == {
+        'variance': [0, 0.5]}

@@ -39,6 +39,16 @@ def frames_of(path):
     return rate, frames
 
 
+def test_the_colours_of_a_small_score_span_its_values(inferencer, tmp_path,
+                                                      monkeypatch):
+    """Of its whole range they would be black."""
+    monkeypatch.setattr(inferencer.model, 'scores', ('mutual_information', ))
+    path = write_video(tmp_path / 'drive.avi', [scene(i) for i in range(2)])
+    export_maps(inferencer, path, tmp_path / 'out', ['video'], video='side')
+    [still, _] = (tmp_path / 'out/video').rglob('*.jpg')
+    assert np.ptp(cv2.imread(str(still))[:, 64:].sum(2)) > 150
+
+
 @pytest.mark.parametrize('kind, width', [('overlay', 64), ('side', 128)])
 def test_a_video_comes_out_as_frames_and_as_a_video(inferencer, tmp_path,
                                                     kind, width):
@@ -135,6 +145,30 @@ def test_a_stream_is_exported_until_it_ends(inferencer, stream, tmp_path):
     [path] = (tmp_path / 'out/video/entropy').glob('*.mp4')
     assert len(frames_of(path)[1]) == done.written
     assert len(list((tmp_path / 'out/npy').rglob('*.npy'))) == done.written
+
+
+def test_frames_do_not_wait_while_the_network_works(inferencer, stream,
+                                                    tmp_path, monkeypatch):
+    """And Ctrl-C, which ends a camera, still makes the video."""
+    given = []
+    predict = inferencer.predict
+
+    def interrupted(data):
+        """Note how many frames were taken; stop at the fourth."""
+        given.append(camera.given)
+        if len(given) == 4:
+            raise KeyboardInterrupt
+        return predict(data)
+
+    frames = Frames(stream)
+    camera = frames.live
+    monkeypatch.setattr('abnn_mmseg.export.export.Frames',
+                        lambda source: frames)
+    monkeypatch.setattr(inferencer, 'predict', interrupted)
+    assert export_maps(inferencer, stream, tmp_path, ['video']) == (3, 0)
+    assert given == [1, 2, 3, 4]
+    [path] = (tmp_path / 'video/entropy').glob('*.mp4')
+    assert len(frames_of(path)[1]) == 3
 
 
 def test_a_camera_that_is_not_there_is_a_sentence(inferencer, tmp_path):

@@ -140,3 +140,8 @@ def test_a_missing_map_says_which_there_are(tmp_path):
 def test_an_unknown_format_suggests_the_closest(tmp_path):
     with pytest.raises(ValueError, match="did you mean 'heatmap'"):
         build_writers(['heat_map'], tmp_path, ['entropy'])
+
+
+def test_a_result_prints_as_one_line():
+    result = MapResult('a/b', np.zeros((4, 6), int), {'msp': np.zeros((4, 6))})
+    assert repr(result) == "MapResult('a/b', 4x6, maps=['msp'])"

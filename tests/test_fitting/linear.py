@@ -3,8 +3,8 @@ import torch
 from mmengine.structures import PixelData
 from mmseg.structures import SegDataSample
 
-from abnn_mmseg.fitting.images import Batch
 from abnn_mmseg.fitting.likelihood import NormLikelihood
+from abnn_mmseg.members.images import Batch
 from abnn_mmseg.models.bnl import BNL
 
 CHANNELS, CLASSES = 3, 4

@@ -232,7 +232,7 @@ def test_a_chain_ends_with_the_process_that_started_it(monkeypatch):
 
 
 def test_a_chain_that_diverges_is_given_up(cfg, base, tmp_path, monkeypatch):
-    monkeypatch.setattr(norm_chain, 'HOPELESS', 2)
+    monkeypatch.setattr(norm_chain, 'MOST_DIVERGENT', 2)
     monkeypatch.setattr(norm_chain.Chain, 'advance', diverging)
     with pytest.raises(ValueError, match='chain 0 diverges: the last 2'):
         fit_hmc(cfg, base, tmp_path / 'hmc.pth', tmp_path,

@@ -78,7 +78,7 @@ def test_another_set_of_members_has_no_temperature(members, tmp_path):
     load_members(model, [path, tmp_path / 'more.pth'])
     assert model.posterior.temperatures == {}
     model.temperature = 'members'
-    with pytest.raises(ValueError, match='tools/members.py temperature'):
+    with pytest.raises(ValueError, match='abnn members temperature'):
         model.predict(torch.randn(1, 3, 32, 64))
 
 

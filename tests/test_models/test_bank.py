@@ -238,6 +238,13 @@ def test_what_cannot_be_forked_runs_one_by_one(mode, images, monkeypatch):
     assert torch.allclose(actual, expected, atol=1e-6)
 
 
+def test_a_wrong_input_does_not_slow_down_those_after_it(images):
+    model = build(bayesian_config())
+    with pytest.raises(RuntimeError), torch.no_grad():
+        model.predict(images.double())
+    assert not model.posterior.one_by_one
+
+
 @torch.no_grad()
 def test_one_draw_has_noise_without_members_too(images):
     plain = build(toy_config())

@@ -6,7 +6,11 @@ import threading
 import pytest
 import torch
 from mmengine.config import ConfigDict
+from mmseg.structures import SegDataSample
+from torch.overrides import TorchFunctionMode
 from toys import bayesian_config, build
+
+from abnn_mmseg.members.files import norm_state
 
 POSTERIORS = [
     dict(scope='all'),
@@ -159,3 +163,59 @@ def test_a_training_step_stays_on_its_device():
     logits = model(torch.empty(2, 3, 32, 48, device='meta'), mode='tensor')
     logits.sum().backward()
     assert model.backbone.bn1.weight.grad.device.type == 'meta'
+
+
+class HostWaits(TorchFunctionMode):
+    """Notes what makes the host wait for the device, on a GPU."""
+
+    NAMES = {'item', 'tolist', 'cpu', 'numpy', 'equal', 'allclose', 'nonzero',
+             'masked_select', 'unique', '__bool__', '__int__', '__float__',
+             '__index__', '__contains__'}
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        name = getattr(func, '__name__', '')
+        if name in self.NAMES or name == '__getitem__' and _is_mask(args[1]):
+            self.found.append(name)
+        return func(*args, **(kwargs or {}))
+
+
+def _is_mask(index):
+    return any(isinstance(part, torch.Tensor) and part.dtype == torch.bool
+               for part in (index if isinstance(index, tuple) else [index]))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('prediction', ['posterior_mean', 'centre', 'base'])
+@pytest.mark.parametrize('posterior', POSTERIORS, ids=str)
+def test_the_host_waits_once_for_a_batch(posterior, prediction):
+    """The list of all waits is in docs/architecture.md."""
+    model = model_with(
+        posterior, prediction=prediction, test_cfg=ConfigDict(
+            mode='slide', crop_size=(16, 32), stride=(16, 16)),
+        data_preprocessor=dict(type='SegDataPreProcessor', mean=[9.] * 3,
+                               std=[2.] * 3))
+    data = dict(inputs=[torch.zeros(3, 32, 48)] * 2, data_samples=[
+        SegDataSample(metainfo=dict(ori_shape=(30, 40))) for _ in range(2)])
+    with HostWaits() as waits:
+        model.test_step(data)
+    assert waits.found == ['tolist']
+
+
+@torch.no_grad()
+def test_members_and_the_tolerance_cost_known_waits(images):
+    model = model_with(dict(tolerance=1e-6, samples=4))
+    member = {name: value * 1.1 for name, value in norm_state(model).items()}
+    model.posterior.set_members([member])
+    with HostWaits() as waits:
+        model.predict(images)
+    compared = waits.found.count('equal')
+    # Rounds of two networks, then the result.
+    assert compared > 0
+    assert waits.found == ['equal'] * compared + ['tolist'] * 3
+    with HostWaits() as waits:
+        model.predict(images)
+    assert waits.found == ['tolist'] * 3

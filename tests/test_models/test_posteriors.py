@@ -1,6 +1,7 @@
 """The posteriors ABNN is compared with, against the obvious computation."""
 import copy
 from functools import partial
+from types import MethodType
 
 import pytest
 import torch
@@ -153,6 +154,44 @@ def test_the_ensemble_equals_its_networks(checkpoints, test_cfg, images):
         probabilities(load(plain, path), images) for path in checkpoints])
     for name, value in model.state_dict().items():
         assert torch.equal(value, own[name]), name
+
+
+@torch.no_grad()
+def test_a_copy_of_a_network_is_no_second_one(checkpoints, images, tmp_path):
+    # Counters say how long it was trained; no output depends on them.
+    content = torch.load(checkpoints[0])
+    for name, value in content.items():
+        if name.endswith('num_batches_tracked'):
+            content[name] = value + 1
+    torch.save(dict(state_dict=content), tmp_path / 'best.pth')
+    _, model = both(dict(type='EnsemblePosterior', checkpoints=[
+        *checkpoints, str(tmp_path / 'best.pth')]))
+    with pytest.raises(ValueError, match='0.pth and .*best.pth hold the same'):
+        model.predict(images)
+
+
+@torch.no_grad()
+def test_the_ensemble_sees_what_becomes_of_the_model(checkpoints, images):
+    def make():
+        return both(dict(type='EnsemblePosterior', checkpoints=checkpoints))[1]
+
+    model, other = make(), make()
+    model.predict(images)
+    for changed in (model, other):
+        changed.double().decode_head.align_corners = True
+        own = changed.backbone.forward
+        changed.backbone.forward = MethodType(
+            lambda self, x: type(self).forward(self, 0.5 * x),
+            changed.backbone)
+    after = [changed.predict(images.double())[0].uncertainty.entropy
+             for changed in (model, other)]
+    assert torch.equal(*after)
+    assert not torch.allclose(
+        after[0], make().double().predict(images.double())[
+            0].uncertainty.entropy)
+    model.backbone.forward = lambda x: own(0.5 * x)
+    with pytest.raises(ValueError, match='forward of backbone is a function'):
+        model.predict(images.double())
 
 
 @torch.no_grad()

@@ -16,8 +16,7 @@ from abnn_mmseg.members.students import (
     student_state,
 )
 from abnn_mmseg.models.posteriors import BNLPosterior, DistilledPosterior
-from abnn_mmseg.models.posteriors.chosen import ChosenNetworks
-from abnn_mmseg.models.students import NAMES, StudentHead, new_student
+from abnn_mmseg.models.students import DESIGNS, NAMES, Student, new_student
 from abnn_mmseg.uncertainty import StreamingStatistics
 
 
@@ -27,12 +26,13 @@ def model():
         prediction='base', posterior=dict(alpha=0.5)))
 
 
-@pytest.fixture
-def posterior(model, images):
+@pytest.fixture(params=DESIGNS)
+def posterior(request, model, images):
     """A student that has learnt nothing yet."""
     posterior = DistilledPosterior()
     posterior.attach(model)
-    posterior.head = new_student(model, images, width=8, networks=8).eval()
+    posterior.student = new_student(
+        model, images, request.param, width=8, networks=8).eval()
     return posterior
 
 
@@ -83,22 +83,26 @@ def test_losses_are_least_where_the_student_says_what_the_teacher_says():
 def test_random_networks_are_those_of_the_posterior(model, images):
     posterior = model.posterior
     posterior.views = dict(flips=('horizontal', ))
-    parts = [ask(model, ChosenNetworks(posterior, numbers), images)[0]
+    parts = [ask(model, posterior, images, numbers=numbers)[0]
              for numbers in ([0, 3], [2, 1])]
     whole = ask(model, posterior, images)[0]
+    before = parts[0].probability
     parts[0].merge(parts[1])
     assert torch.allclose(parts[0].probability, whole.probability, atol=1e-5)
-    other = ask(model, ChosenNetworks(posterior, [0, 3], seed=5), images)[0]
-    assert not torch.allclose(
-        other.probability,
-        ask(model, ChosenNetworks(posterior, [0, 3]), images)[0].probability)
+    posterior.seed += 5
+    other = ask(model, posterior, images, numbers=[0, 3])[0]
+    assert not torch.allclose(other.probability, before)
 
 
 def test_a_file_keeps_the_student_and_what_is_fitted_to_it(
         model, posterior, images, tmp_path):
-    head = posterior.head
+    head = posterior.student
     for output in head.outputs.values():
         torch.nn.init.normal_(output.weight)
+    if head.network is not None:
+        with torch.no_grad():
+            for parameter in head.network.parameters():
+                parameter.mul_(1.1)
     meta = {'kind': KEY, KEY: dict(base_norms=norm_fingerprint(model))}
     path = tmp_path / 'student.pth'
     save_members(path, [dict(state=student_state(head), meta=meta)],
@@ -120,9 +124,9 @@ def test_a_file_keeps_the_student_and_what_is_fitted_to_it(
 
 
 def test_a_head_is_built_of_its_state():
-    head = StudentHead([3, 7], 4, statistics=('second_moment', 'probability'),
+    head = Student([3, 7], 4, statistics=('second_moment', 'probability'),
                        width=6, networks=5)
-    again = StudentHead.of_state(head.state_dict())
+    again = Student.of_state(head.state_dict())
     assert again.statistics == ('probability', 'second_moment')
     assert (again.classes, again.count) == (4, 5)
 
@@ -133,7 +137,7 @@ def test_a_network_with_one_channel_has_two_classes(images):
     model = build(cfg)
     posterior = DistilledPosterior()
     posterior.attach(model)
-    posterior.head = new_student(model, images, width=4).eval()
+    posterior.student = new_student(model, images, width=4).eval()
     base = model.posterior
     base.alpha, base.samples = 0., 1
     with torch.no_grad():
@@ -141,4 +145,4 @@ def test_a_network_with_one_channel_has_two_classes(images):
         model.posterior = posterior
         [sample, _] = model.predict(images)
     assert torch.equal(sample.pred_sem_seg.data, plain.pred_sem_seg.data)
-    assert posterior.head.classes == 2
+    assert posterior.student.classes == 2

@@ -1,11 +1,16 @@
 """How tools end."""
 import sys
+import warnings
 
 import pytest
+from mmengine.evaluator import BaseMetric
+from mmengine.fileio import FileClient
+from mmengine.logging import MMLogger, print_log
 
 from abnn_mmseg.models import BNLPosterior
 from abnn_mmseg.utils import console
 from abnn_mmseg.utils.console import (
+    leave_out_chatter,
     print_table,
     progress,
     progress_bar,
@@ -87,3 +92,44 @@ def test_a_progress_bar_takes_any_title(capsys, monkeypatch):
     monkeypatch.setattr(console, '_watched', lambda: True)
     assert list(progress([1, 2], 'maps in run[/1]', 2)) == [1, 2]
     assert 'maps in run[/1]' in capsys.readouterr().err
+
+
+class Metric(BaseMetric):
+    def process(self, data_batch, data_samples):
+        pass
+
+    def compute_metrics(self, results):
+        pass
+
+
+def test_chatter_of_libraries_is_in_the_log_file_only(tmp_path, capsys):
+    file = tmp_path / 'log'
+    leave_out_chatter(MMLogger.get_instance('quiet', log_file=str(file)))
+    Metric()
+    FileClient(backend='disk')
+    print_log('A line of ours.', 'current')
+    for handler in MMLogger.get_instance('quiet').handlers:
+        handler.flush()
+    printed = capsys.readouterr()
+    assert 'A line of ours.' in printed.out
+    assert 'prefix' not in printed.out and 'FileClient' not in printed.out
+    assert 'The prefix is not set' in file.read_text()
+
+
+def test_chatter_of_losses_is_left_out():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter('always')
+        leave_out_chatter()
+        warnings.warn('Default ``avg_non_ignore`` is False, ...',
+                      stacklevel=1)
+        warnings.warn('Something else', stacklevel=1)
+    assert [str(w.message) for w in caught] == ['Something else']
+
+
+@pytest.mark.parametrize('value, text', [
+    (0, '0'), (0.0, '0.00'), (0.0381, '0.0381'), (0.5, '0.500'),
+    (0.9999, '1.00'), (-0.25, '-0.250'), (3.4e-4, '3.4e-04'),
+    (91.126, '91.13'), (None, '-'), (float('nan'), '-'), ('test', 'test')])
+def test_small_numbers_keep_three_digits(value, text, capsys):
+    print_table('Numbers', [dict(value=value)])
+    assert f' {text} ' in capsys.readouterr().out

@@ -147,7 +147,7 @@ class _Weights:
 
 
 class _without_noise:
-    """The norms as they are, while something else is random."""
+    """Plain norms, while other parameters are random."""
 
     def __init__(self, model: BayesianSegmentor) -> None:
         layers = bayesian_layers(model)

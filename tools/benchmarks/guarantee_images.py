@@ -1,4 +1,4 @@
-"""What a method says about images, as histograms: one file an image.
+"""Predictions of a method as histograms, one file per image.
 
 Any split into calibration and test images is then a matter of sums.
 """

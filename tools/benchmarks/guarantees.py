@@ -47,12 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--work-dir', default='work_dirs/guarantees',
                         help='where the histograms are kept')
     parser.add_argument('--images', type=int,
-                        help='so many of each drive, evenly spread')
+                        help='images of each drive, evenly spread')
     parser.add_argument(
         '--size', type=int, nargs=2, metavar=('WIDTH', 'HEIGHT'),
         help='shrink the images that the network sees; labels keep theirs')
-    parser.add_argument('--limit', type=int, help='predict so many new images '
-                        'only (0: none), and count what there is')
+    parser.add_argument('--limit', type=int, help='predict at most this many '
+                        'new images (0: none), and count finished ones')
     parser.add_argument('--splits', type=int, default=200)
     parser.add_argument('--levels', type=float, nargs='+',
                         default=(0.1, 0.05))

@@ -1,7 +1,9 @@
 """Cost of K networks, as a ratio to one deterministic pass, and of memory."""
 import argparse
+import json
 import statistics
 import time
+from pathlib import Path
 from typing import Callable, Optional
 
 import torch
@@ -15,6 +17,7 @@ from benchmarks.networks import SCOPES, WAYS, attached, build, way
 
 MANY = 64
 CURVE = (2, 4, 8, 16, 32)
+PARTS = ('time', 'memory', 'errors')
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,32 +31,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--draws', type=int, default=8)
     parser.add_argument('--repeats', type=int, default=5)
     parser.add_argument('--device', default='cpu')
+    parser.add_argument(
+        '--parts', nargs='+', choices=PARTS, default=PARTS,
+        help='what to measure; the JSON file keeps the other parts')
     parser.add_argument('--plot', help='PNG of cost and error against K')
     map_error.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> dict:
     """All measurements as a dict for JSON."""
+    result = dict(
+        height=args.size[0], width=args.size[1], draws=args.draws,
+        threads=torch.get_num_threads(), device=args.device)
+    if set(args.parts) != set(PARTS) and args.json and Path(
+            args.json).is_file():
+        result = {**json.loads(Path(args.json).read_text()), **result}
+    measures = dict(
+        time=time_part, memory=memory_part, errors=map_error.map_errors)
+    for part in args.parts:
+        result.update(measures[part](args))
+    if args.plot:
+        from benchmarks.plots import plot_inference
+        plot_inference(result, args.plot)
+    return result
+
+
+def time_part(args: argparse.Namespace) -> dict:
+    """Cost of every way, and of K draws by scope."""
     model = build(args.config, args.checkpoint, args.device)
     images = torch.randn(1, 3, *args.size, device=args.device)
     with torch.no_grad():
         one, ratios = time_all(model, images, args.draws, args.repeats)
         costs = cost_curve(model, images)
-    result = dict(
-        height=args.size[0], width=args.size[1], draws=args.draws,
-        threads=torch.get_num_threads(), device=args.device,
-        deterministic_s=one,
+    return dict(
+        deterministic_s=one, costs=costs,
         **{f'ratio_{name}': ratio for name, ratio in ratios.items()})
-    del model
+
+
+def memory_part(args: argparse.Namespace) -> dict:
+    """Peak memory of every way, and the size of a bank."""
     memory = peaks(args)
-    for row in memory:
-        result[f'peak_mb_k{row["draws"]}'] = row['all']
-    result['bank_mb_m3_l8'] = bank_mb(args, 3, 8)
-    result.update(costs=costs, peak_mb=memory, **map_error.map_errors(args))
-    if args.plot:
-        from benchmarks.plots import plot_inference
-        plot_inference(result, args.plot)
-    return result
+    return dict(
+        peak_mb=memory, bank_mb_m3_l8=bank_mb(args, 3, 8),
+        **{f'peak_mb_k{row["draws"]}': row['all'] for row in memory})
 
 
 def time_all(model: BayesianSegmentor, images: Tensor, draws: int,
@@ -112,7 +132,7 @@ def peaks(args: argparse.Namespace) -> list[dict]:
 
 def peak_mb(args: argparse.Namespace, name: str,
             draws: int) -> Optional[float]:
-    """Peak of one prediction; None if so many copies do not fit."""
+    """Peak of one prediction; None if the copies do not fit."""
     model = build(args.config, args.checkpoint, args.device)
     images = torch.randn(1, 3, *args.size, device=args.device)
     size = sum(p.nbytes for p in model.parameters()) / 2**20

@@ -15,7 +15,7 @@ SEEDS = range(4)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where the maps come from; random weights say little about them."""
+    """The network of the maps; it should have trained weights."""
     parser.add_argument(
         '--error-config', help='network of the map errors (default: CONFIG)')
     parser.add_argument('--error-checkpoint', help='its trained weights')
@@ -86,7 +86,7 @@ def relative_errors(found: dict[str, Tensor],
 
 
 def image(model: BayesianSegmentor, args: argparse.Namespace) -> Tensor:
-    """A given image, normalized as the config says, or noise."""
+    """A given image, normalized by the config, or noise."""
     if not args.error_image:
         generator = torch.Generator().manual_seed(0)
         noise = torch.randn(1, 3, *args.error_size, generator=generator)

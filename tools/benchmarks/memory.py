@@ -51,7 +51,7 @@ def _linux_mb(path: str, key: str) -> Optional[float]:
 
 
 def in_process(function: Callable, *arguments: Any) -> Any:
-    """What a function returns in a process of its own.
+    """Return the result of a function that runs in its own process.
 
     So its peak memory is its own, and nothing it leaves behind stays.
     """

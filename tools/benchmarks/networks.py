@@ -87,7 +87,7 @@ def _student(model: BayesianSegmentor, images: Tensor) -> Callable:
     with torch.no_grad():
         posterior = DistilledPosterior()
         posterior.attach(model)
-        posterior.head = new_student(model, images).eval()
+        posterior.student = new_student(model, images).eval()
 
     def run():
         before, model.prediction = model.prediction, 'base'

@@ -1,4 +1,4 @@
-"""How near posteriors over norm parameters come to the true one.
+"""How close posteriors over norm parameters are to the true one.
 
 HMC samples the posterior over the norm parameters of a small network, given a
 few narrow images of MUAD-sketch. Every other method is fitted to the same
@@ -151,7 +151,7 @@ class Judge:
 
     def row(self, posterior: dict, files: list[str],
             references: dict) -> dict:
-        """What a method scores; its predictions are computed once."""
+        """Metrics of a method; its predictions are computed once."""
         key = key_of(posterior, files, self.settings)
         path = self.folder / f'{key}.pth'
         if not path.is_file():
@@ -236,7 +236,7 @@ class Reference:
         return str(path)
 
     def mean(self, kind: str, without: Optional[int] = None) -> Tensor:
-        """Of all chains, or of all but one."""
+        """Predictions of all chains, or of all but one."""
         return torch.stack([
             found[kind] for k, found in enumerate(self.by_chain)
             if k != without]).mean(0)

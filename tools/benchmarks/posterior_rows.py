@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from abnn_mmseg.engine import train
+from abnn_mmseg.engine.loading import build_segmentor
 from abnn_mmseg.fitting.fitted import (
-    build_for_fit,
     fitted_config,
     layers_to_fit,
     save_fit,
@@ -105,7 +105,7 @@ def tuned(world: World) -> str:
     if path.is_file():
         return str(path)
     cfg = fitted_config(world.config(ABNN), 'SampledPosterior')
-    model = build_for_fit(cfg, world.base)
+    model = build_segmentor(cfg, [world.base])
     settings = world.settings(1.)
     likelihood = norm_likelihood(model, cfg, settings)
     centre = likelihood.theta
@@ -124,7 +124,7 @@ def tuned(world: World) -> str:
 
 
 def minimum(energy, theta: Tensor) -> Tensor:
-    """Where Adam, at a falling rate, gets to."""
+    """The result of Adam at a decreasing rate."""
     theta = theta.clone().requires_grad_()
     optimizer = torch.optim.Adam([theta], RATE)
     decay = torch.optim.lr_scheduler.LinearLR(

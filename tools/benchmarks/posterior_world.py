@@ -16,7 +16,7 @@ HEIGHT, WIDTH = 48, 96
 
 
 class World:
-    """What all posteriors of the benchmark share.
+    """Network, images and settings that all posteriors share.
 
     The base is trained on some images. The posterior is that of others,
     which the base has not seen: so the prior around its norms is honest, and
@@ -73,7 +73,7 @@ class World:
         return str(path)
 
     def settings(self, temperature: float) -> HMCSettings:
-        """Of the reference."""
+        """Settings of the reference chains."""
         args = self.args
         return HMCSettings(
             samples=args.samples, burn_in=args.burn_in,

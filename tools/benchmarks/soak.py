@@ -30,14 +30,14 @@ ROOM = 1.05
 
 
 class Usage(NamedTuple):
-    """What this process holds."""
+    """Memory, files and threads of this process."""
     megabytes: float
     handles: int
     threads: int
 
 
 def usage() -> Usage:
-    """Of this process, now; from Linux' ``/proc``."""
+    """Current values of this process, from Linux' ``/proc``."""
     gc.collect()
     pages = int(Path('/proc/self/statm').read_text().split()[1])
     return Usage(
@@ -94,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict:
-    """Both soaks; ``leaks`` says whether either grew."""
+    """Run both soaks; ``leaks`` is True if either grew."""
     with tempfile.TemporaryDirectory() as folder:
         make_muad_sketch(f'{folder}/data', COUNTS, workers=1)
         results: dict[str, dict] = {

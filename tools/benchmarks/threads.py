@@ -74,7 +74,7 @@ def stress(args: argparse.Namespace, folder: str) -> dict:
 
 def race(model: BayesianSegmentor, posterior: Posterior,
          images: Sequence[Tensor], each: int, watch: Watch) -> int:
-    """How many maps differ from those of a single thread.
+    """Number of maps that differ from those of a single thread.
 
     Args:
         model (BayesianSegmentor): Shared by all threads.

@@ -1,4 +1,4 @@
-"""A hook that checks, before anything runs, that the model is Bayesian."""
+"""A hook that checks that the model is Bayesian before it runs."""
 from mmengine.hooks import Hook
 from mmengine.model import BaseTTAModel, is_model_wrapper
 from mmengine.runner import Runner
@@ -11,11 +11,10 @@ from abnn_mmseg.utils.checkpoints import check_weights
 
 @HOOKS.register_module()
 class AuditHook(Hook):
-    """Log what trains, and stop when something erased the Bayesian layers.
+    """Logs what trains, and stops if Bayesian layers were replaced or frozen.
 
     ``sync_bn='torch'`` and fused convolutions replace layers, and
-    ``frozen_stages`` freezes them again on every ``train()``, all of it
-    silently. This hook looks at the model as it will run.
+    ``frozen_stages`` freezes them at every ``train()``, without a message.
     """
 
     priority = 'VERY_LOW'

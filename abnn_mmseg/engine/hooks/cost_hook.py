@@ -1,4 +1,4 @@
-"""A hook that writes into checkpoints how long their training took."""
+"""A hook that stores the training time in checkpoints."""
 import time
 from typing import Optional
 
@@ -12,10 +12,11 @@ KEY = 'training_seconds'
 
 @HOOKS.register_module()
 class CostHook(Hook):
-    """Count the seconds of training, validation apart, over all resumes.
+    """Counts the seconds of training, without validation, over all resumes.
 
     They are in the ``meta`` of each checkpoint, as ``training_seconds``. On a
-    CPU they are seconds of one core, whatever else runs on the machine.
+    CPU it is the time of the processor, which does not depend on other
+    programs.
     """
 
     priority = 'VERY_LOW'
@@ -27,7 +28,7 @@ class CostHook(Hook):
         self.last = self.clock()
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Go on from the seconds that a checkpoint holds."""
+        """Continue from the seconds in a checkpoint."""
         if runner.cfg.get('resume'):
             self.seconds = checkpoint.get('meta', {}).get(KEY, 0.)
 

@@ -3,7 +3,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Optional
 
-import cv2
 import mmcv
 import numpy as np
 from mmengine.fileio import get
@@ -18,6 +17,7 @@ from abnn_mmseg.utils.colours import (
     palette_table,
     range_of,
     scale_of,
+    shrunk,
     with_colour_bar,
 )
 
@@ -30,21 +30,22 @@ class MapVisualizationHook(Hook):
 
     A picture shows image, ground truth, prediction and maps side by side,
     every map with its colour bar on a scale that is the same for all images.
-    The step of a validation picture is the training's, so a backend with a
-    slider, such as TensorBoard, shows how a map of one image changes. Under a
-    launcher the first process draws, of the images it tests.
+    Validation pictures have the step of the training, so a backend with a
+    slider, such as TensorBoard, shows how the maps of an image change. Under a
+    launcher only the first process draws, and only the images that it tests.
 
     Args:
-        interval (int): Draw one image in so many. Defaults to 50.
-        scores (Sequence[str], optional): Which maps. Defaults to all that
-            the segmentor makes.
+        interval (int): Draw every n-th image. Defaults to 50.
+        scores (Sequence[str], optional): The maps to draw. Defaults to all
+            of the segmentor.
         scale (dict, optional): Lowest and highest colour of a score, such as
             ``dict(energy=(-20, 0))``. Defaults to the range that the score
-            can take, or to that of the first picture, if the score has none
-            or usually fills little of it.
-        max_side (int): Shrink what is larger. Defaults to 640.
-        backend_args (dict, optional): Of the file backend that images are
-            read with.
+            can take. If it has none, or usually fills little of it, the range
+            of the first picture is used.
+        max_side (int): Longest side of a panel; larger ones are shrunk.
+            Defaults to 640.
+        backend_args (dict, optional): Options of the file backend that reads
+            images.
     """
 
     def __init__(self,
@@ -106,18 +107,20 @@ class MapVisualizationHook(Hook):
 
     def compose(self, image: np.ndarray, sample: SegDataSample,
                 meta: dict) -> np.ndarray:
-        """The same picture of an RGB image that is loaded already."""
-        panels = [self._fit(image)]
+        """As :meth:`picture`, for an RGB image in memory."""
+        panels = [shrunk(image, self.max_side)]
         table = palette_table(meta.get('palette') or ())
         for field in ('gt_sem_seg', 'pred_sem_seg'):
             if field in sample:
                 ids = sample.get(field).data[0].cpu().numpy()
-                panels.append(table[self._fit(ids.astype(np.uint8))])
+                panels.append(table[
+                    shrunk(ids.astype(np.uint8), self.max_side)])
         for score, values in self._maps(sample).items():
             scale = self._range(
                 score, values, sample.seg_logits.data.shape[0])
             panels.append(with_colour_bar(
-                colourise(self._fit(values), scale), scale, score))
+                colourise(shrunk(values, self.max_side), scale), scale,
+                score))
         return np.hstack([
             np.pad(panel, ((4, 4), (4, 4), (0, 0)), constant_values=255)
             for panel in panels
@@ -146,12 +149,3 @@ class MapVisualizationHook(Hook):
         found = self.scale.get(score) or natural
         assert found is not None
         return found
-
-    def _fit(self, plane: np.ndarray) -> np.ndarray:
-        """Shrink a large plane without mixing the values of pixels."""
-        height, width = plane.shape[:2]
-        ratio = self.max_side / max(height, width)
-        if ratio >= 1:
-            return plane
-        size = max(1, round(width * ratio)), max(1, round(height * ratio))
-        return cv2.resize(plane, size, interpolation=cv2.INTER_NEAREST)

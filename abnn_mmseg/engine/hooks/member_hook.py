@@ -1,4 +1,4 @@
-"""A hook that saves only norms and makes a member's training repeatable."""
+"""A hook that saves only norms and makes training repeatable."""
 from pathlib import Path
 from typing import Optional
 
@@ -16,11 +16,11 @@ from abnn_mmseg.utils.checkpoints import is_prior
 
 @HOOKS.register_module()
 class MemberHook(Hook):
-    """Save only the norms, and seed every training step.
+    """Saves only the norms, and seeds every training step.
 
-    Checkpoints hold the norms alone; the base supplies the rest when one is
-    loaded again. The noise of a step depends on the seed, the step and the
-    rank only, so a resumed training gives the same member.
+    Checkpoints hold only the norms; the other weights are those of the base.
+    The noise of a step depends on nothing but the seed, the step and the
+    rank, so a resumed training gives the same member.
 
     Args:
         full_checkpoints (bool): Save the whole model instead, as mmengine
@@ -34,9 +34,9 @@ class MemberHook(Hook):
         self.full_checkpoints = full_checkpoints
 
     def before_train(self, runner: Runner) -> None:
-        """Repeat a validation that an interruption cut off."""
-        # A checkpoint is written before the validation of its iteration. If
-        # the run was killed in between, that validation is missing.
+        """Repeat a validation that was interrupted."""
+        # A checkpoint is written before the validation of its iteration, so
+        # that validation may be missing.
         if runner.train_loop.iter and _validates(runner):
             runner.val_loop.run()
 
@@ -75,8 +75,7 @@ def _validates(runner: Runner) -> bool:
 
 
 def _follow(checkpoint: dict, folder: Path) -> None:
-    """Look for other checkpoints beside this one: its folder may be a copy,
-    or have moved, since the paths were stored."""
+    """Set stored paths of checkpoints to this folder, which may have moved."""
     known = checkpoint.get('message_hub', {}).get('runtime_info', {})
     for name, path in known.items():
         if name.startswith(('last_ckpt', 'best_ckpt')):

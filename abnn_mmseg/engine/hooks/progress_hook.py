@@ -10,14 +10,14 @@ from mmseg.registry import HOOKS
 
 @HOOKS.register_module()
 class ProgressHook(Hook):
-    """Log the share done and the time left, over members and iterations.
+    """Logs the finished share and the time left of training all members.
 
     Args:
-        what (str): What trains, such as 'Member 2'.
-        done (int): Trained before it. Defaults to 0.
-        count (int): To train in all. Defaults to 1.
-        interval (int): Most iterations between two lines; a short training
-            has ten lines. Defaults to 50.
+        what (str): Name of what trains, such as 'Member 2'.
+        done (int): Number of members trained before. Defaults to 0.
+        count (int): Number of members to train. Defaults to 1.
+        interval (int): Iterations between two lines; a short training has
+            ten lines. Defaults to 50.
     """
 
     priority = 'VERY_LOW'

@@ -11,18 +11,18 @@ from torch import Tensor
 
 @HOOKS.register_module()
 class StabilityHook(Hook):
-    """Log the gradients' variance; stop before NaN reaches a checkpoint.
+    """Stops training when loss or parameters are NaN or inf.
 
-    The variance of a parameter's gradient g over the steps is
-    ``E[g^2] - E[g]^2``, both running means that weigh the last
-    ``1 / (1 - decay)`` steps. Logged is the decimal logarithm of its mean
+    It also logs the variance of the gradients. For the gradient g of a
+    parameter it is ``E[g^2] - E[g]^2``, both running means over about
+    ``1 / (1 - decay)`` steps. The log has the decimal logarithm of the mean
     over all trained parameters, as ``log10_grad_variance``.
 
     Args:
-        decay (float): Of the running means. Defaults to 0.95.
+        decay (float): Decay of the running means. Defaults to 0.95.
     """
 
-    # Before any hook that writes or averages what has just been updated.
+    # Before any hook that saves or averages the updated parameters.
     priority = 'HIGH'
 
     def __init__(self, decay: float = 0.95) -> None:
@@ -38,7 +38,7 @@ class StabilityHook(Hook):
         ]
         self.mean = [torch.zeros_like(p) for p in self.parameters]
         self.square = [torch.zeros_like(p) for p in self.parameters]
-        # Gradients are gone when a step is over.
+        # After a step the gradients are gone.
         self.handle = optimizer.register_step_pre_hook(self._observe)
 
     def after_train(self, runner: Runner) -> None:

@@ -1,4 +1,4 @@
-"""A static page over exported maps: no server, no network."""
+"""A static page of exported maps, which needs no server."""
 from abnn_mmseg.export.gallery.writer import GalleryWriter, write_gallery
 
 __all__ = ['GalleryWriter', 'write_gallery']

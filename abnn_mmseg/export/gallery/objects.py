@@ -1,4 +1,4 @@
-"""Which unknown objects each map finds, at equal false alarms."""
+"""Unknown objects that each map finds, at equal false alarms."""
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -8,16 +8,16 @@ import numpy as np
 from abnn_mmseg.export.gallery.words import title_of
 from abnn_mmseg.uncertainty import score_of
 
-# The share of known pixels that may be marked.
+# The share of known pixels that a threshold marks.
 FALSE_ALARMS = 0.05
-# Smaller spots are no objects to look for: their share of the image.
+# The smallest object, as a share of the image.
 SMALLEST = 1 / 1500
 MOST = 40
 STEPS = np.linspace(0, 1, 201)
 
 
 def levels(values: np.ndarray, valid: Optional[np.ndarray] = None) -> list:
-    """201 quantiles of a map, which stand for its pixels in a set."""
+    """201 quantiles of a map, which represent its pixels in a set."""
     pixels = values if valid is None else values[valid]
     if not pixels.size:
         return []
@@ -25,11 +25,11 @@ def levels(values: np.ndarray, valid: Optional[np.ndarray] = None) -> list:
 
 
 def pooled(rows: Sequence[dict], quantile: float) -> Optional[float]:
-    """A quantile of all pixels of a set, from each image's quantiles.
+    """A quantile over the pixels of a set, from quantiles of its images.
 
     Args:
-        rows: One dict an image: ``levels`` and ``count``, its pixels.
-        quantile: 0 to 1.
+        rows: One dict per image: ``levels`` and ``count``, its pixels.
+        quantile: A number from 0 to 1.
     """
     rows = [row for row in rows if row['levels']]
     if not rows:
@@ -47,8 +47,8 @@ def pooled(rows: Sequence[dict], quantile: float) -> Optional[float]:
 def find_objects(anomaly: np.ndarray, maps: dict[str, np.ndarray]) -> list:
     """Connected unknown regions, each with its median in every map.
 
-    At least half of an object is marked where its median reaches the
-    threshold: only then it counts as found.
+    An object counts as found if at least half of it is marked, that is, if
+    its median reaches the threshold.
     """
     count, regions, stats, _ = cv2.connectedComponentsWithStats(
         (anomaly == 1).astype(np.uint8), connectivity=8)
@@ -67,7 +67,7 @@ def find_objects(anomaly: np.ndarray, maps: dict[str, np.ndarray]) -> list:
 
 
 def find_pair(scores: Sequence[str]) -> Optional[tuple[str, str]]:
-    """The two maps to compare: a score of the base, and the same of ABNN."""
+    """The two maps to compare: the same score of the base and of ABNN."""
     for ours in scores:
         for other in sorted(scores, key=lambda name: name[:5] != 'base:'):
             if other != ours and score_of(other) == ours:
@@ -77,10 +77,10 @@ def find_pair(scores: Sequence[str]) -> Optional[tuple[str, str]]:
 
 def compare_objects(items: list, pair: Optional[tuple[str, str]]
                     ) -> Optional[dict[str, Any]]:
-    """Mark which map of the pair finds which object; the count in words.
+    """Mark which map of the pair finds which object; describe the counts.
 
-    Both maps get the threshold that marks :data:`FALSE_ALARMS` of the known
-    pixels of the whole set. Objects get ``found``: a flag for each map.
+    The threshold of each map marks :data:`FALSE_ALARMS` of the known pixels of
+    the whole set. Objects get ``found``, with a flag for each map.
     """
     objects = [(item, thing) for item in items
                for thing in item.get('objects', ())]

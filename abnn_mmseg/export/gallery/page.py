@@ -1,4 +1,4 @@
-"""Make ``index.html`` of the items in a gallery folder."""
+"""Write the ``index.html`` of a gallery folder."""
 import base64
 import html
 import json
@@ -27,17 +27,17 @@ from abnn_mmseg.utils.colours import (
 )
 from abnn_mmseg.utils.files import files_below
 
-# The page's parts, joined into one file that needs no other.
+# The parts of the page, which are joined into one file.
 WEB = Path(__file__).with_name('web')
 SCRIPTS = ('base', 'grid', 'pixels', 'layers', 'compare', 'difference',
            'regions', 'view', 'cursor', 'zoom', 'controls')
 
 
 def write_page(folder: Path, settings) -> None:
-    """Join all items of the folder into the page.
+    """Write the page of all items of the folder.
 
-    The thumbnails of the maps are coloured here, because their scale is the
-    range of the whole set.
+    The thumbnails of maps are coloured here, because their scale depends on
+    the whole set.
     """
     items = _items(folder / 'items', settings.scores)
     pair = find_pair(settings.scores)
@@ -66,7 +66,7 @@ def write_page(folder: Path, settings) -> None:
     page = page.replace('{{script}}', '\n'.join(
         _read(f'{name}.js') for name in SCRIPTS))
     page = page.replace('{{title}}', html.escape(settings.title))
-    # In a script element only `<` can end the data early.
+    # `<` could end the script element early.
     text = json.dumps(_plain(data), separators=(',', ':'), allow_nan=False)
     page = page.replace('{{data}}', text.replace('<', '\\u003c'))
     atomic_write(folder / 'index.html', page)
@@ -77,7 +77,7 @@ def _read(name):
 
 
 def _shown(item):
-    """An item without the numbers that only thresholds are computed from."""
+    """An item without the numbers that only thresholds need."""
     item = {key: value for key, value in item.items() if key != 'known'}
     item['maps'] = {
         name: {key: row[key] for key in ('mean', 'p95', 'max')}
@@ -107,8 +107,8 @@ def _maps(items, settings):
         # Most scores start at zero, even if no pixel is zero.
         low = 0.0 if natural_range(score, 2) else low
         top = max((row['max'] for row in stats), default=1.0)
-        # Brightest where one pixel of a hundred is: what is rarely high,
-        # such as the mutual information, is not lost in the dark.
+        # The brightest colour is at the 99th percentile, so that maps with few
+        # high values, such as mutual information, are not dark.
         high = pooled(stats, 0.99) or 0.0
         maps.append(dict(
             name=score, title=title_of(score), meaning=meaning_of(score),
@@ -121,7 +121,7 @@ def _maps(items, settings):
 
 
 def _threshold(items, score, settings):
-    """The user's, or where a twentieth of the known pixels is marked."""
+    """The user's threshold, or one that marks 5 % of the known pixels."""
     threshold = settings.given_threshold(score)
     if threshold is None:
         known = [item['known'][score] for item in items if 'known' in item]
@@ -133,7 +133,7 @@ def _threshold(items, score, settings):
 
 
 def _colour_thumb(path, stats, scale, colormap):
-    """Write the thumbnail of an item in colours; remove the grey one."""
+    """Write the coloured thumbnail of an item; drop the grey one."""
     data = np.frombuffer(base64.b64decode(stats.pop('thumb')), np.uint8)
     low, high = stats.pop('range')
     levels = np.asarray(cv2.imdecode(data, cv2.IMREAD_UNCHANGED))
@@ -144,7 +144,7 @@ def _colour_thumb(path, stats, scale, colormap):
 
 
 def _plain(value):
-    """Values for JSON: NumPy numbers as numbers, NaN as null."""
+    """Convert values for JSON: numbers of NumPy, NaN to null."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,7 +1,7 @@
-"""What the page calls a score, and which way it points."""
+"""Titles and explanations of scores on the page."""
 from abnn_mmseg.uncertainty import score_of
 
-# Title, what it measures.
+# Title and meaning of each score.
 WORDS = dict(
     msp=('Doubt', '1 - probability of the most likely class'),
     entropy=('Entropy', 'how undecided the prediction is'),
@@ -15,13 +15,13 @@ WORDS = dict(
 
 
 def title_of(name: str) -> str:
-    """A map's name in words: ``'base: msp'`` is ``'base: Doubt'``."""
+    """The title of a map: ``'base: Doubt'`` for ``'base: msp'``."""
     score = score_of(name)
     title = WORDS.get(score, (score, ''))[0]
     return name[:len(name) - len(score)] + title if score else name
 
 
 def meaning_of(name: str) -> str:
-    """What a map measures, and which way it points."""
+    """The meaning of a map, and of its bright pixels."""
     meaning = WORDS.get(score_of(name), ('', ''))[1]
     return f'{meaning}; ' * bool(meaning) + 'brighter is less certain'

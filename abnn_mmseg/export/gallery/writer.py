@@ -1,9 +1,8 @@
-"""Write the files of the page, one image at a time."""
+"""Write the files of the page, image by image."""
 import base64
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from glob import escape
 from itertools import chain
 from pathlib import Path
 from typing import Any, Optional, Union
@@ -20,26 +19,30 @@ from abnn_mmseg.export.writers.base import Writer, refuse_existing
 from abnn_mmseg.export.writers.ranking import summary
 from abnn_mmseg.export.writers.settings import WriterSettings
 from abnn_mmseg.utils import atomic_write
-from abnn_mmseg.utils.colours import byte_ids, palette_table
+from abnn_mmseg.utils.colours import byte_ids, palette_table, shrunk
 
 THUMB_SIDE = 320
-# Of one image; the page shows the worst of all.
+# Most regions of an image; the page shows the worst of all images.
 MOST_REGIONS = 20
-# A 4,096th of an image's own range: finer than any reading of a map, and
-# half the size of 16 bits, whose last ones are noise that does not compress.
+# Levels of a map over the image's own range. More levels would be noise, which
+# does not compress.
 STEPS = 4095
+
+# Folder and suffix of the files of an image, the last one written last.
+FILES = (('images', 'jpg'), ('thumbs/image', 'jpg'),
+         ('thumbs/prediction', 'png'), ('data', 'js'), ('items', 'json'))
 
 
 class GalleryWriter(Writer):
     """Writes a folder with an ``index.html`` to look at results.
 
     An image has ``images/<name>.jpg``, ``thumbs/*/<name>``, and its numbers
-    in ``data/<name>.js``: a page opened from disk may load a script, but
-    neither fetch a file nor read the pixels of a picture. What the grid needs
-    to know is in ``items/<name>.json``, written last; :meth:`close` makes the
-    page of all items in the folder, those of other processes and of earlier
-    runs too. Images above ``max_side`` are shown by every n-th pixel, so
-    that the numbers stay those of the map.
+    in ``data/<name>.js``: a page that is opened from disk may load scripts,
+    but may not fetch files or read the pixels of pictures. The data of the
+    grid is in ``items/<name>.json``, which is written last. :meth:`close`
+    makes the page of all items in the folder, including those of other
+    processes and earlier runs. Images larger than ``max_side`` are shown by
+    every n-th pixel, so that numbers stay those of the map.
 
     Args:
         settings: See :class:`WriterSettings`.
@@ -60,31 +63,26 @@ class GalleryWriter(Writer):
 
     def clear(self, names):
         """Remove the files of images, and the page."""
-        names = list(names)
         super().clear(names)
-        for name in names:
-            thumbs = (self.folder / 'thumbs').glob(f'*/{escape(name)}.*g')
-            for path in [self.folder / 'images' / f'{name}.jpg',
-                         self.folder / 'data' / f'{name}.js', *thumbs]:
-                path.unlink(missing_ok=True)
         (self.folder / 'index.html').unlink(missing_ok=True)
 
     def paths(self, name):
         """All files of one image."""
-        return [self.folder / 'items' / f'{name}.json']
+        return [self.folder / folder / f'{name}.{suffix}'
+                for folder, suffix in FILES]
 
     def save(self, result):
         """Write the pictures, data and item of one image."""
-        name, folder = result.name, self.folder
+        image, thumb, prediction, data, item = self.paths(result.name)
         if result.image is not None:
-            shown = _fit(result.image, self.settings.max_side, cv2.INTER_AREA)
-            atomic_write(folder / 'images' / f'{name}.jpg', _jpeg(shown, 90))
-            atomic_write(folder / 'thumbs' / 'image' / f'{name}.jpg',
-                         _jpeg(_fit(shown, THUMB_SIDE, cv2.INTER_AREA), 85))
-        atomic_write(folder / 'thumbs' / 'prediction' / f'{name}.png',
-                     self._prediction_thumb(result))
-        atomic_write(folder / 'data' / f'{name}.js', self._data(result))
-        atomic_write(self.paths(name)[0], json.dumps(self._item(result)))
+            shown = shrunk(
+                result.image, self.settings.max_side, cv2.INTER_AREA)
+            atomic_write(image, _jpeg(shown, 90))
+            atomic_write(
+                thumb, _jpeg(shrunk(shown, THUMB_SIDE, cv2.INTER_AREA), 85))
+        atomic_write(prediction, self._prediction_thumb(result))
+        atomic_write(data, self._data(result))
+        atomic_write(item, json.dumps(self._item(result)))
 
     def close(self):
         """Make the page of all items."""
@@ -93,7 +91,7 @@ class GalleryWriter(Writer):
 
     def _prediction_thumb(self, result):
         settings = self.settings
-        ids = _fit(byte_ids(result.prediction, result.name), THUMB_SIDE)
+        ids = shrunk(byte_ids(result.prediction, result.name), THUMB_SIDE)
         table = palette_table(settings.palette, len(settings.classes))
         return encode_picture('.png', table[ids][..., ::-1])
 
@@ -102,15 +100,15 @@ class GalleryWriter(Writer):
         planes = dict(prediction=result.prediction,
                       truth=result.ground_truth, anomaly=result.anomaly)
         data: dict[str, Any] = {
-            key: _pack(_fit(byte_ids(ids, result.name), side))
+            key: _pack(shrunk(byte_ids(ids, result.name), side))
             for key, ids in planes.items() if ids is not None}
-        data['height'], data['width'] = _fit(result.prediction, side).shape
+        data['height'], data['width'] = shrunk(result.prediction, side).shape
         data['maps'] = {
-            score: _pack_map(_fit(result.map(score), side))
+            score: _pack_map(shrunk(result.map(score), side))
             for score in self.settings.scores}
         data['guaranteed'] = {
             risk: _pack(np.stack([
-                _fit(part, side) for part in np.packbits(
+                shrunk(part, side) for part in np.packbits(
                     plane.reshape(-1, *plane.shape[-2:]), axis=0,
                     bitorder='little')]))
             for risk, plane in result.guaranteed.items()}
@@ -137,8 +135,7 @@ class GalleryWriter(Writer):
         return item
 
     def _regions(self, result):
-        """The worst areas above the threshold of the first map, if there is
-        one."""
+        """The worst areas above the threshold of the first map, if any."""
         settings = self.settings
         score = settings.scores[0]
         threshold = settings.given_threshold(score)
@@ -156,24 +153,12 @@ class GalleryWriter(Writer):
 
 def _map_item(values):
     low, high = float(values.min()), float(values.max())
-    thumb = _fit(values, THUMB_SIDE, cv2.INTER_AREA)
+    thumb = shrunk(values, THUMB_SIDE, cv2.INTER_AREA)
     grey = encode_picture(
         '.png', quantise(thumb, low, high, 255).astype(np.uint8))
     return dict(summary(values), min=low, range=[low, high],
                 levels=levels(values), count=values.size,
                 thumb=base64.b64encode(grey).decode())
-
-
-def _fit(plane, side, interpolation=cv2.INTER_NEAREST):
-    """Shrink to a longest side; the default keeps values as they are."""
-    height, width = plane.shape[:2]
-    ratio = side / max(height, width)
-    if ratio >= 1:
-        return plane
-    if plane.dtype not in (np.uint8, np.float32):
-        plane = plane.astype(np.float32)
-    size = max(1, round(width * ratio)), max(1, round(height * ratio))
-    return cv2.resize(plane, size, interpolation=interpolation)
 
 
 def _jpeg(picture, quality):
@@ -182,14 +167,14 @@ def _jpeg(picture, quality):
 
 
 def _pack(plane: np.ndarray) -> str:
-    # Level 1: a fifth of the time of level 6 for a tenth more bytes.
+    # Level 1 takes a fifth of the time of level 6 for 10 % more bytes.
     return base64.b64encode(zlib.compress(plane.tobytes(), 1)).decode()
 
 
 def _pack_map(values):
-    """Encode a map as differences of pixels, high bytes then low bytes.
+    """Encode a map as differences of pixels: high bytes, then low bytes.
 
-    Both planes are mostly zeros, which compress well.
+    Both are mostly zeros, which compress well.
     """
     low, high = float(values.min()), float(values.max())
     levels = quantise(values, low, high, STEPS).ravel()
@@ -207,12 +192,12 @@ def write_gallery(folder: Union[str, Path], results: Iterable[MapResult],
 
     Args:
         folder: Folder of the page.
-        results: Any iterable; one result is held at a time. The maps of the
-            first one are shown, unless ``scores`` names others.
+        results: Any iterable; one result is in memory at a time. Shows the
+            maps of the first one, unless ``scores`` names others.
         classes: Class names.
-        palette: One RGB triple a class.
+        palette: One RGB triple per class.
         title: Heading of the page.
-        metrics: Rows of a table shown at the top, one dict a row.
+        metrics: Rows of a table at the top, one dict per row.
         settings: Other fields of :class:`WriterSettings`.
     """
     results = iter(results)

@@ -53,8 +53,8 @@ class NpyWriter(MapWriter):
 class NpzWriter(Writer):
     """Writes an archive per image: its maps by name and ``prediction``.
 
-    ``probability`` is in it when the result has it. Not compressed: floats
-    hardly shrink and the time would show.
+    It holds ``probability`` if the result has it. It is not compressed,
+    because that takes time and hardly makes floats smaller.
     """
 
     def paths(self, name):
@@ -77,8 +77,8 @@ class NpzWriter(Writer):
 class Png16Writer(MapWriter):
     """Writes each map as 16-bit grey PNG, and a JSON to decode it.
 
-    The scale is the range the score can take, so pixels of different images
-    compare, or the range of the image where that is unknown or left.
+    The scale is the range that the score can take, so that images can be
+    compared. If the range is unknown or exceeded, it is that of the image.
     """
 
     format, suffix = 'png16', '.png'
@@ -102,15 +102,15 @@ class Png16Writer(MapWriter):
                 score=score, min=low, max=high,
                 decode='value = min + (max - min) * pixel / 65535')
             path = self.path(result.name, score)
-            # The picture last, because it cannot be read without its scale.
+            # The picture is written last: it is useless without its scale.
             atomic_write(self._scale_path(path), json.dumps(scale, indent=2))
             atomic_write(path, encode_picture('.png', levels))
 
     def _range(self, values, score):
         low, high = float(values.min()), float(values.max())
         scale = natural_range(score, len(self.settings.classes))
-        # Rounding may leave the range by a hair; real values outside it
-        # mean that it is not the range of this map.
+        # Rounding may exceed the range slightly; a larger excess means that
+        # it is not the range of this map.
         slack = 1e-4
         if scale and scale[0] - slack <= low and high <= scale[1] + slack:
             return scale
@@ -131,12 +131,12 @@ class Hdf5Writer(Writer):
     """Writes the layout that the SegmentMeIfYouCan benchmark evaluates.
 
     ``anomaly_p/<method>/<dataset>/<frame>.hdf5`` with one float16 dataset
-    ``value``, gzip level 9, as ``Evaluation.save_output`` of
-    github.com/SegmentMeIfYouCan/road-anomaly-benchmark writes it
-    (``road_anomaly_benchmark/evaluation.py`` and ``datasets/dataset_io.py``):
-    use the output folder as its ``DIR_OUTPUTS``. A benchmark method is one
-    map, hence ``<method>_<score>``. Frames are flat there, without folders
-    or Cityscapes' ``_leftImg8bit``.
+    ``value``, gzip level 9, like those of ``Evaluation.save_output`` in
+    github.com/SegmentMeIfYouCan/road-anomaly-benchmark
+    (``road_anomaly_benchmark/evaluation.py`` and ``datasets/dataset_io.py``).
+    Use the output folder as its ``DIR_OUTPUTS``. A method of the benchmark has
+    one map, so it is named ``<method>_<score>``. Names of frames have neither
+    folders nor Cityscapes' ``_leftImg8bit``.
     """
 
     def __init__(self, settings):

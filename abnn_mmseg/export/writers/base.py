@@ -1,10 +1,12 @@
 """The base classes of all writers."""
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Optional
 
 from abnn_mmseg.export.result import MapResult
 from abnn_mmseg.export.writers.settings import WriterSettings, slug
 from abnn_mmseg.utils import atomic_write
+from abnn_mmseg.utils.files import size_of
 
 
 class Writer:
@@ -29,9 +31,21 @@ class Writer:
         """Write all files of one image."""
         raise NotImplementedError
 
-    def complete(self, name: str) -> bool:
-        """Whether all files of an image exist."""
-        return all(path.exists() for path in self.paths(name))
+    def sizes(self, name: str) -> list[Optional[int]]:
+        """The bytes of each file of an image; None where there is none."""
+        return [size_of(path) for path in self.paths(name)]
+
+    def complete(self, name: str,
+                 sizes: Optional[list[Optional[int]]] = None) -> bool:
+        """Whether all files of an image are there as they were written.
+
+        Args:
+            name (str): Name of the image.
+            sizes (list, optional): What :meth:`sizes` gave when the files
+                were written. If unknown, the files must exist.
+        """
+        found = self.sizes(name)
+        return None not in found if sizes is None else found == sizes
 
     def write(self, result: MapResult) -> None:
         """Write one image."""

@@ -1,4 +1,4 @@
-"""Label sets and alarms that have a guarantee, as files."""
+"""Write label sets and alarms that have a guarantee."""
 import io
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from abnn_mmseg.utils import atomic_write
 
 
 class GuaranteedWriter(Writer):
-    """One file a guarantee: ``<folder>/<format>/<risk>/<name><suffix>``."""
+    """One file per guarantee: ``<folder>/<format>/<risk>/<name><suffix>``."""
 
     format: str
     suffix: str
@@ -34,7 +34,7 @@ class GuaranteedWriter(Writer):
         return self.folder / self.format / risk / f'{name}{self.suffix}'
 
     def paths(self, name: str) -> list[Path]:
-        """One file a guarantee."""
+        """One file per guarantee."""
         return [self.path(name, risk) for risk in self.found]
 
     def save(self, result: MapResult) -> None:

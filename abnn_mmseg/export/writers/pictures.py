@@ -1,4 +1,4 @@
-"""Maps and predictions to look at: heat map, overlay, mask, palette PNG."""
+"""Write pictures: heat map, overlay, mask, prediction in its palette."""
 import io
 
 import cv2
@@ -17,7 +17,7 @@ from abnn_mmseg.utils.colours import (
 
 
 class HeatmapWriter(MapWriter):
-    """Writes each map in colours, on one scale for the whole set."""
+    """Writes each map in colours, with one scale for the whole set."""
 
     format, suffix = 'heatmap', '.png'
 

@@ -1,18 +1,16 @@
-"""Predictions without their uncertain pixels, to train on."""
-import csv
-import io
+"""Write predictions without uncertain pixels, as labels for training."""
 import json
 
 import numpy as np
 
 from abnn_mmseg.evaluation.fields import IGNORE
 from abnn_mmseg.export.writers.arrays import encode_picture
-from abnn_mmseg.export.writers.journal import JournalWriter
+from abnn_mmseg.export.writers.journal import JournalWriter, csv_of
 from abnn_mmseg.export.writers.settings import slug
 from abnn_mmseg.utils import atomic_write
 from abnn_mmseg.utils.colours import byte_ids
 
-# Its mean is the error rate that the model expects.
+# The score whose mean is the error rate that the model expects.
 EXPECTED = 'msp'
 COLUMNS = ('image', 'kept', 'expected_risk', 'risk')
 
@@ -21,12 +19,12 @@ class PseudoLabelWriter(JournalWriter):
     """Class ids as 8-bit PNG, 255 where the model is not certain.
 
     ``pseudo-labels/<map>/<name>.png`` keeps the share ``keep`` of the pixels
-    of every image that have the lowest score, or without ``keep`` those
-    below the threshold. ``pseudo-labels/<map>.csv`` says of each image what
-    was kept; ``pseudo-labels/<map>.json`` says it of the set, with the risk
-    of the kept pixels in percent: ``expected_risk`` as the model has it (mean
-    of ``msp``, if that is among the maps), ``risk`` as the ground truth has
-    it, if there is one.
+    of every image, those with the lowest scores, or without ``keep`` the
+    pixels below the threshold. ``pseudo-labels/<map>.csv`` has the share that
+    was kept of each image, ``pseudo-labels/<map>.json`` that of the set. Both
+    have the risk of the kept pixels in percent: ``expected_risk`` of the model
+    (mean of ``msp``, if that is among the maps) and ``risk`` by the ground
+    truth, if there is one.
     """
 
     format = 'pseudo-labels'
@@ -69,20 +67,17 @@ class PseudoLabelWriter(JournalWriter):
         count = int(round(keep * values.size))
         if count == 0:
             return np.zeros(values.shape, bool)
-        # Equal scores stay together.
+        # Pixels of equal scores are all kept.
         return values <= np.partition(values, count - 1, None)[count - 1]
 
     def join(self, rows):
         """Write the files of the whole set from all rows."""
         for i, score in enumerate(self.settings.scores):
             counts = {name: rows[name][score] for name in sorted(rows)}
-            buffer = io.StringIO()
-            table = csv.DictWriter(buffer, COLUMNS, lineterminator='\n')
-            table.writeheader()
-            for name, count in counts.items():
-                table.writerow(dict(_percent([count]), image=name))
             csv_path, json_path = self.tables()[2 * i:2 * i + 2]
-            atomic_write(csv_path, buffer.getvalue())
+            atomic_write(csv_path, csv_of(COLUMNS, (
+                dict(_percent([count]), image=name)
+                for name, count in counts.items())))
             atomic_write(json_path, json.dumps(dict(
                 images=len(counts), keep=self.settings.keep,
                 threshold=(None if self.settings.keep is not None else
@@ -105,7 +100,7 @@ def _counts(result, kept: np.ndarray) -> dict:
 
 
 def _percent(rows: list[dict]) -> dict:
-    """Shares in percent, of all images that have the numbers."""
+    """Shares in percent, over all images that have the numbers."""
     def share(part: str, whole: str):
         """Sum of the part over sum of the whole, in percent."""
         have = [row for row in rows if part in row]

@@ -1,10 +1,7 @@
-"""A CSV of all images, the most uncertain first."""
-import csv
-import io
-
+"""Write a CSV of all images, the most uncertain first."""
 import numpy as np
 
-from abnn_mmseg.export.writers.journal import JournalWriter
+from abnn_mmseg.export.writers.journal import JournalWriter, csv_of
 from abnn_mmseg.export.writers.settings import slug
 from abnn_mmseg.utils import atomic_write
 
@@ -48,11 +45,8 @@ class CsvWriter(JournalWriter):
 
 
 def _csv(rows, score):
-    buffer = io.StringIO()
-    table = csv.DictWriter(buffer, COLUMNS, lineterminator='\n')
-    table.writeheader()
-    # Equal means in the order of names: the same file for any run order.
+    # Equal means are sorted by name, so the order of runs does not matter.
     order = sorted(rows, key=lambda name: (-rows[name][score]['mean'], name))
-    for rank, name in enumerate(order, 1):
-        table.writerow(dict(rank=rank, image=name, **rows[name][score]))
-    return buffer.getvalue()
+    return csv_of(COLUMNS, (
+        dict(rank=rank, image=name, **rows[name][score])
+        for rank, name in enumerate(order, 1)))

@@ -1,13 +1,11 @@
-"""Uncertain areas and predicted segments as CSV, GeoJSON and COCO."""
-import csv
-import io
+"""Write uncertain areas and predicted segments: CSV, GeoJSON, COCO."""
 import json
 
 import numpy as np
 
 from abnn_mmseg.export import regions as areas
 from abnn_mmseg.export.regions import Patch, Region
-from abnn_mmseg.export.writers.journal import JournalWriter
+from abnn_mmseg.export.writers.journal import JournalWriter, csv_of
 from abnn_mmseg.export.writers.settings import slug
 from abnn_mmseg.utils import atomic_write
 
@@ -19,9 +17,9 @@ class RegionsWriter(JournalWriter):
     """Areas above the threshold, and predicted segments, worst first.
 
     ``regions/<map>/<name>.geojson`` has the outlines of an image's regions
-    in pixels, ``regions/<map>.csv`` the regions of the set, worst first (see
-    :class:`Region` for the columns), and ``regions/<map>.coco.json`` the
-    same in COCO's format, ``score`` being the mean.
+    in pixels, ``regions/<map>.csv`` the regions of the set, the worst first
+    (see :class:`Region` for the columns), and ``regions/<map>.coco.json`` the
+    same in COCO's format, where ``score`` is the mean.
     """
 
     format = 'regions'
@@ -85,7 +83,8 @@ class RegionsWriter(JournalWriter):
             csv_path, coco_path = (
                 self._folder / f'{slug(score)}{suffix}'
                 for suffix in ('.csv', '.coco.json'))
-            atomic_write(csv_path, _csv(table))
+            atomic_write(csv_path, csv_of(COLUMNS, (
+                dict(row, rank=rank) for rank, row in enumerate(table, 1))))
             atomic_write(coco_path, self._coco(sorted(rows), score))
 
     def _coco(self, names, score) -> str:
@@ -105,16 +104,6 @@ class RegionsWriter(JournalWriter):
             self.settings.classes, 1)]
         return json.dumps(dict(
             images=images, categories=categories, annotations=annotations))
-
-
-def _csv(table) -> str:
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, COLUMNS, lineterminator='\n',
-                            extrasaction='ignore')
-    writer.writeheader()
-    for rank, row in enumerate(table, 1):
-        writer.writerow(dict(row, rank=rank))
-    return buffer.getvalue()
 
 
 def _geojson(result, score, found, rows) -> str:
@@ -148,7 +137,7 @@ def _annotation(feature) -> dict:
 
 
 def _run_lengths(patch: Patch, height: int, width: int) -> dict:
-    """COCO's: lengths of runs of 0 and 1 down the columns, 0 first."""
+    """COCO's run lengths: of 0 and 1 down the columns, starting with 0."""
     mask = np.zeros((height, patch.mask.shape[1]), bool)
     mask[patch.rows] = patch.mask
     flat = np.concatenate([[False], mask.T.ravel(), [False]])

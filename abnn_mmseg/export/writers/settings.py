@@ -1,4 +1,4 @@
-"""The settings of all writers."""
+"""Settings that all writers share."""
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -21,9 +21,9 @@ def natural_range(score: str, num_classes: int) -> Optional[Range]:
     """Lowest and highest value a score can take, if there is such a range.
 
     Args:
-        score: Name of the map. What stands before a colon names a model and
-            is ignored: ``'base: msp'`` has the range of ``'msp'``.
-        num_classes: C; below 2 no range is known.
+        score: Name of the map. The name of a model before a colon is ignored:
+            ``'base: msp'`` has the range of ``'msp'``.
+        num_classes: C; for less than 2 the range is unknown.
     """
     if num_classes < 2:
         return None
@@ -32,20 +32,20 @@ def natural_range(score: str, num_classes: int) -> Optional[Range]:
 
 @dataclass(frozen=True)
 class WriterSettings:
-    """What to write, where, and what to do with files that exist.
+    """What to write, where, and how to treat existing files.
 
     Args:
         folder: Output folder.
-        scores: Names of the maps to write; the first one leads.
+        scores: Names of the maps to write. The page compares the first one.
         classes: Class names, in the order of the ids.
-        palette: One RGB triple a class.
+        palette: One RGB triple per class.
         scale: Lowest and highest value of the colours of pictures: one pair
-            for all scores or a dict of pairs by score. By default the range
-            the score can take, or one measured on the first images, so that
-            pictures of a set compare.
-        threshold: From this value on a pixel counts as anomalous: one number
-            for all scores or a dict by score. Defaults to the middle of the
-            range.
+            for all scores or a dict of pairs by score. Defaults to the range
+            that the score can take, or to one measured on the first images,
+            so that pictures of a set can be compared.
+        threshold: Pixels with at least this value count as anomalous: one
+            number for all scores or a dict by score. Defaults to the middle
+            of the range.
         dtype: ``'float32'`` or ``'float16'``, for npy and npz.
         colormap: ``'inferno'``, ``'magma'`` or ``'viridis'``.
         opacity: Weight of the map over the image in overlays.
@@ -54,24 +54,24 @@ class WriterSettings:
         min_area: Regions with fewer pixels are left out.
         keep: Share of the pixels of an image that pseudo-labels keep, in
             (0, 1]. Defaults to those below the threshold.
-        guarantees: Of the label sets and alarms to write: threshold and
-            promise, by risk.
+        guarantees: Threshold and promise of the label sets and alarms to
+            write, by risk.
         video: ``'overlay'``, or ``'side'`` for image and map side by side.
-        fps: Frames a second of videos. Defaults to the rate at which the
+        fps: Frames per second of videos. Defaults to the rate at which the
             frames were written, for cameras.
         volumes: NIfTI files of the input, by the name that their slices share.
-        part: Number of this process among those of all shards, which names
-            its journals. Defaults to ``rank``.
+        part: Number of this process among those of all shards, used in the
+            names of its journals. Defaults to ``rank``.
         title: Heading of the page.
-        metrics: Rows of a table shown on the page, one dict a row.
-        max_side: Longest side, in pixels, of what the page shows.
-        overwrite: Replace files that exist.
-        resume: Go on in a folder with files of the same settings.
-        rank: Number of this process. Only rank 0 joins what the processes
-            wrote into the ranking and the page, in ``close()``: call that
-            after all others have closed.
-        measured: Ranges of scores that usually fill little of their own,
-            such as mutual information. An export fills it.
+        metrics: Rows of a table on the page, one dict per row.
+        max_side: Longest side of pictures on the page, in pixels.
+        overwrite: Replace existing files.
+        resume: Continue in a folder with files of the same settings.
+        rank: Number of this process. In ``close()`` rank 0 makes the tables
+            and the page of what all processes wrote, so the other processes
+            must close first.
+        measured: Measured ranges of scores that use little of the range that
+            they can take, such as mutual information. An export fills it in.
     """
     folder: Union[str, Path]
     scores: Sequence[str]
@@ -140,7 +140,7 @@ class WriterSettings:
         return low, high
 
     def is_measured(self, score: str) -> bool:
-        """Whether the colours of a score need a range of the set's own."""
+        """Whether the colours of a score need a measured range."""
         return self.given_scale(score) is None and (
             score_of(score) in SMALL_SCORES
             or natural_range(score, len(self.classes)) is None)
@@ -164,14 +164,21 @@ class WriterSettings:
         return None if threshold is None else float(threshold)
 
     def require_thresholds(self, form: str, instead: str = '') -> None:
-        """Raise ValueError if a score has no threshold for a format."""
+        """Raise ValueError if a score has no threshold it can reach."""
         for score in self.scores:
-            if self.given_threshold(score) is None:
+            threshold = self.given_threshold(score)
+            if threshold is None:
                 raise ValueError(
                     f'The format {form!r} needs a threshold of {score!r}: '
-                    'store one with the members by `tools/members.py '
+                    'store one with the members by `abnn members '
                     'threshold`, or give --threshold'
                     f'{", or " + instead if instead else ""}.')
+            scale = natural_range(score, len(self.classes))
+            if scale is not None and threshold > scale[1]:
+                raise ValueError(
+                    f'threshold={threshold:g} is above all values of '
+                    f'{score!r}, which end at {scale[1]:.4g}; name the maps '
+                    'that it is for with --scores.')
 
     def threshold_of(self, score: str) -> Optional[float]:
         """The threshold given, or the middle of the range, or None."""

@@ -1,4 +1,4 @@
-"""Write in threads while the network works on the next image."""
+"""Write in threads while the network predicts the next image."""
 from collections.abc import Sequence
 from threading import BoundedSemaphore
 from typing import Optional
@@ -9,12 +9,12 @@ from abnn_mmseg.utils.threads import background_pool
 
 
 class ThreadedWriter:
-    """Hands results to writers in a few threads.
+    """Runs writers in a few threads.
 
-    Encoding and file access release Python's lock, so they overlap with
-    inference. At most ``queue`` results wait; then :meth:`write` blocks,
-    so that a slow disk cannot fill the memory. The first error of a thread
-    is raised by the next call, in the caller's thread.
+    Encoding and file access release Python's lock, so they run during
+    inference. At most ``queue`` results wait; then :meth:`write` blocks, so
+    that results cannot fill the memory if the disk is slow. The next call
+    raises the first error of a thread.
 
     Args:
         writers: See :func:`build_writers`.
@@ -28,10 +28,6 @@ class ThreadedWriter:
         self._slots = BoundedSemaphore(workers + queue)
         self._pool = background_pool(workers, 'map-writer')
         self._error: Optional[Exception] = None
-
-    def complete(self, name: str) -> bool:
-        """Whether all writers have written an image."""
-        return all(writer.complete(name) for writer in self.writers)
 
     def write(self, result: MapResult) -> None:
         """Queue one result; raise the error of an earlier one."""
@@ -59,7 +55,7 @@ class ThreadedWriter:
         self._raise_error()
 
     def close(self) -> None:
-        """Wait for the threads, finish ranking and page, raise errors."""
+        """Wait for the threads, raise their errors, close the writers."""
         self.wait()
         for writer in self.writers:
             writer.close()
@@ -71,5 +67,5 @@ class ThreadedWriter:
         if error is None:
             self.close()
         else:
-            # The caller's error is raised; queued results are written.
+            # Queued results are still written before the error is raised.
             self._pool.shutdown(wait=True)

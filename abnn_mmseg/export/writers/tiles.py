@@ -1,4 +1,4 @@
-"""Maps of large images as npy, written tile by tile."""
+"""Write maps of large images as npy, tile by tile."""
 import errno
 import os
 from contextlib import ExitStack
@@ -15,9 +15,9 @@ Planes = dict[str, DTypeLike]
 
 
 class TileWriter(MapWriter):
-    """Maps and prediction of large images, one file each.
+    """Writes maps and prediction of large images, one file each.
 
-    Tiles are written into the files that :meth:`open` gives.
+    Tiles are written into the files that :meth:`open` returns.
     """
 
     def paths(self, name):
@@ -29,11 +29,11 @@ class TileWriter(MapWriter):
         """Open the files of one image, by plane.
 
         Args:
-            stack (ExitStack): The files appear when it closes.
-            name (str): Of the image.
-            size (tuple[int, int]): Its height and width.
+            stack (ExitStack): The files are complete when it closes.
+            name (str): Name of the image.
+            size (tuple[int, int]): Height and width of the image.
             dtypes (dict): Type of the numbers, by plane.
-            source: What the tiles are read from.
+            source: The source of the tiles.
         """
         self.refuse_existing(name)
         paths = {plane: stack.enter_context(
@@ -57,16 +57,16 @@ class NpyTiles(TileWriter):
     format, suffix = 'npy', '.npy'
 
     def make_file(self, path, dtype, size, source):
-        """A NumPy array whose space is reserved."""
+        """A NumPy array with reserved disk space."""
         return TileFile(path, dtype, size)
 
 
 class TileFile:
     """An array in a file, written region by region in any order.
 
-    Its space is reserved first, so that a full disk is an error before
-    anything is computed. Regions go through ordinary writes: in a mapped
-    file a full disk would kill the process.
+    Its space is reserved first, so a full disk is an error before anything is
+    computed. Regions are written by ordinary writes: with a mapped file, a
+    full disk would kill the process.
     """
 
     def __init__(self, path: Path, dtype: DTypeLike,

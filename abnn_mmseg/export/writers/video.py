@@ -1,4 +1,4 @@
-"""Frames as one video a map: the overlay, or image and map side by side."""
+"""Write one video per map: overlay, or image and map side by side."""
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,8 +18,8 @@ RATES = (1., 240.)
 class VideoWriter(MapWriter):
     """``video/<map>/<name>.mp4`` of the frames ``video/<map>/frames``.
 
-    The video is made when all frames are there, in their order, whichever
-    process or run made them; so a killed run loses no frame.
+    The video is made at the end, of the frames of all processes and runs, so
+    a killed run loses no frame.
     """
 
     format, suffix = 'video', '.jpg'
@@ -64,7 +64,7 @@ class VideoWriter(MapWriter):
 
     @staticmethod
     def _video_of(frame: Path) -> str:
-        """Of ``drive_000012.jpg``: ``drive``."""
+        """The name of a frame's video: ``drive`` for ``drive_000012.jpg``."""
         stem, _, number = frame.with_suffix('').as_posix().rpartition('_')
         return stem if stem and number.isdigit() else 'images'
 

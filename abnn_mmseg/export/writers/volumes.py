@@ -1,4 +1,4 @@
-"""Maps of the slices of NIfTI volumes, joined to volumes."""
+"""Write NIfTI volumes of the maps of their slices."""
 import gzip
 import io
 from pathlib import Path
@@ -13,16 +13,16 @@ from abnn_mmseg.utils import atomic_write
 from abnn_mmseg.utils.files import atomic_path
 
 PREDICTION = 'prediction'
-# What a voxel of a class map has whose slice was not predicted.
+# The class of voxels whose slice was not predicted.
 NO_CLASS = 255
 
 
 class NiftiWriter(MapWriter):
     """``nifti/<map>/<volume>.nii.gz`` of ``nifti/<map>/slices``.
 
-    Volumes lie where those of the input do. They are made when all slices
-    are there, one slice after the other, whichever process or run predicted
-    them. Slices that nobody predicted are NaN, and 255 in the class map
+    Volumes have the paths of the input's. They are made at the end, one slice
+    after the other, of the slices of all processes and runs. Slices that were
+    not predicted are NaN, or 255 in the class map
     ``nifti/prediction/<volume>.nii.gz``.
     """
 
@@ -49,7 +49,7 @@ class NiftiWriter(MapWriter):
             result.prediction.astype(self._id_type)))
 
     def encode(self, result, score):
-        """A map of one slice."""
+        """The map of one slice as the content of a ``.npy``."""
         return _npy(result.map(score).astype(np.float32))
 
     @property

@@ -1,4 +1,4 @@
-"""Posteriors: sets of networks that predict together, one class each."""
+"""Posteriors: sets of networks that predict together."""
 from abnn_mmseg.models.posteriors.abnn import BNLPosterior
 from abnn_mmseg.models.posteriors.bank import BankPosterior
 from abnn_mmseg.models.posteriors.base import (

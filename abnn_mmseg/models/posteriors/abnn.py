@@ -33,29 +33,29 @@ class BNLPosterior(BankPosterior):
 
     with noise drawn once from ``seed`` on the CPU.
 
-    All settings may be changed after construction; they hold from the next
-    prediction on.
+    All settings may be changed after construction; the next prediction uses
+    them.
 
     Args:
         alpha (float, optional): Noise level of all layers in scope. None
             keeps the alpha of each layer's ``norm_cfg``.
         samples (int): Draws L per member. Defaults to 8.
-        networks (int, optional): Use only the first so many of the M x L
-            networks. Defaults to None, all.
-        scope (str | Sequence[str]): Where noise lives, see
-            :func:`abnn_mmseg.models.scopes.resolve`. What trains is in the
-            scope too, unless the segmentor says ``finetune='all'``.
-            Defaults to 'all'.
+        networks (int, optional): Use only the first of the M x L networks.
+            Defaults to all.
+        scope (str | Sequence[str]): The layers with noise, see
+            :func:`abnn_mmseg.models.scopes.resolve`. Only norms in the scope
+            train, unless the segmentor has ``finetune='all'``. Defaults to
+            'all'.
         noise (str): ``'channel'``, one eps per channel, or ``'element'``,
-            one per pixel as in the authors' code, for comparison.
+            one per pixel as in the authors' code, for comparison. Defaults to
+            ``'channel'``.
         antithetic (bool): Draw pairs (eps, -eps). Defaults to True.
-        placement (str): ``'random'``, normal noise, or ``'signs'``, noise of
-            1 or -1 in each channel and pairs of neighbouring networks, which
-            makes four networks depend less on the seed. Defaults to
-            ``'random'``.
-        seed (int): Seed of the draws.
+        placement (str): ``'random'`` is normal noise. ``'signs'`` is noise of
+            1 or -1 in each channel, in pairs of neighbouring networks, so that
+            few networks depend less on the seed. Defaults to ``'random'``.
+        seed (int): Seed of the draws. Defaults to 0.
         members (str | Sequence[str], optional): Member files to load.
-        **kwargs: How to run them, see :class:`ForkingPosterior`.
+        **kwargs: See :class:`ForkingPosterior`.
     """
 
     def __init__(self,
@@ -116,19 +116,19 @@ class BNLPosterior(BankPosterior):
 
     @property
     def noise_settings(self) -> str:
-        """The noise and the views, as text."""
+        """Settings of the noise and the views, as text."""
         alpha = "the layers' alpha" if self.alpha is None else (
             f'alpha {self.alpha:g}')
         parts = [alpha, f'scope {self.scope!r}', f'{self.noise} noise']
         if self.placement != 'random':
             parts.append(self.placement)
         if len(self.views) > 1:
-            parts.append('views ' + ' '.join(map(str, self.views)))
+            parts.append(self.view_settings)
         return ', '.join(parts)
 
     @property
     def answer_settings(self) -> str:
-        """With how the noise is drawn."""
+        """All settings of an answer, with those of the draws."""
         pairs = 'antithetic' if self.antithetic else 'independent'
         return f'{super().answer_settings}, {pairs}, seed {self.seed}'
 
@@ -153,7 +153,7 @@ class BNLPosterior(BankPosterior):
         return posterior
 
     def draw(self) -> dict[str, Tensor]:
-        """eps of all layers, so that all scopes share their draws."""
+        """Noise of all layers, so draws do not depend on the scope."""
         shapes = {n: layer.weight.shape for n, layer in self.layers.items()}
         key = (tuple(shapes.items()), max(1, len(self.members)),
                self.draws_per_member, self.antithetic, self.seed,

@@ -33,28 +33,28 @@ class BankPosterior(ForkingPosterior):
         scale = gamma_k / sigma_k
         shift = beta_k - mu_k * scale
 
-    on the raw input of a batch norm (other families keep their statistics,
-    so sigma = 1 and mu = 0 there, on the normalized input). So a network is
-    two vectors per layer, used for every image, window and frame.
+    on the raw input of a batch norm. In other families the layer normalizes,
+    so sigma = 1 and mu = 0. So a network is two vectors per layer, used for
+    every image, window and frame.
 
-    A subclass says which norms the networks have: :meth:`norms`, and what
-    :meth:`draw` multiplies their gammas with.
+    A subclass defines the norms of the networks (:meth:`norms`) and the noise
+    on their gammas (:meth:`draw`).
 
     Args:
         scope (str | Sequence[str]): The layers that are random, see
-            :func:`abnn_mmseg.models.scopes.resolve`. What trains is in the
-            scope too, unless the segmentor says ``finetune='all'``.
-            Defaults to 'all'.
+            :func:`abnn_mmseg.models.scopes.resolve`. Only norms in the scope
+            train, unless the segmentor has ``finetune='all'``. Defaults to
+            'all'.
         members (str | Sequence[str], optional): Member files to load.
-        networks (int, optional): Use only the first so many networks.
-            Defaults to None, all.
-        **kwargs: How to run them, see :class:`ForkingPosterior`.
+        networks (int, optional): Use only the first networks. Defaults to
+            all.
+        **kwargs: See :class:`ForkingPosterior`.
     """
 
     scope: Scope
     takes_members = True
-    # Whoever adds uncertainty to a network keeps what works: members may
-    # cost accuracy on images unlike those they were trained on.
+    # Members may be less accurate on images unlike those they were trained
+    # on, so the class map is that of the base by default.
     prediction = 'base'
     trains = True
 
@@ -102,7 +102,7 @@ class BankPosterior(ForkingPosterior):
         return resolve(self.every_layer, self.scope)
 
     def set_members(self, members: list[dict[str, Tensor]]) -> None:
-        """Replace the members; none means the norms of the model."""
+        """Replace the members; an empty list is the norms of the model."""
         self.members = members
 
     def norms(self) -> list[dict[str, Tensor]]:
@@ -110,7 +110,7 @@ class BankPosterior(ForkingPosterior):
         return self.members
 
     def draw(self) -> Optional[dict[str, Tensor]]:
-        """Noise on the gammas of all layers, see :meth:`build`; or none."""
+        """Noise on the gammas of all layers, see :meth:`build`."""
         return None
 
     def __len__(self) -> int:
@@ -119,21 +119,17 @@ class BankPosterior(ForkingPosterior):
 
     @property
     def is_base(self) -> bool:
-        """Whether every network has the norms that the model has."""
+        """Whether every network has the norms of the model."""
         return not self.norms()
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the only network is the unchanged model."""
-        return (self.is_base and len(self.views) == 1
-                and self.precision == 'float32')
 
     def draws(self, forward: Forward) -> Networks:
         """All K networks, ready to run."""
         self._check_loaded()
         if self.is_base:
             return Networks(forward, len(self))
-        return self._of_bank(self.bank(), forward)
+        bank = self.bank()
+        return ForkedNetworks(self, forward, bank, self.forks,
+                              [self.layers[name] for name in bank])
 
     def noise_free(self) -> 'BankPosterior':
         """The posterior without noise: one network for each member."""
@@ -146,24 +142,20 @@ class BankPosterior(ForkingPosterior):
                 'not loaded, since no weights were; load the checkpoint of '
                 'the base into the model.')
 
-    def _of_bank(self, bank: Bank, forward: Forward) -> Networks:
-        return ForkedNetworks(self, forward, bank, self.forks,
-                              [self.layers[name] for name in bank])
-
     def bank(self) -> Bank:
-        """Scale and shift of all K networks as the norms are now.
+        """Scale and shift of all K networks.
 
-        It is built for every input. That takes a few large operations, and
-        there is no reliable way to see whether a norm was changed.
+        They are computed for every input, by a few large operations, because
+        there is no reliable way to notice that a norm was changed.
         """
         return slice_values(self.build(self.draw()), slice(0, len(self)))
 
     def build(self, eps: Optional[dict[str, Tensor]]) -> Bank:
-        """Fold members and draws into scale and shift, ``[K, C]`` a layer.
+        """Compute scale and shift of all networks, ``[K, C]`` by layer.
 
         Args:
-            eps (dict, optional): ``[M, L, C]`` a layer; None for the
-                noise-free networks, one a member.
+            eps (dict, optional): Noise ``[M, L, C]`` by layer; None for the
+                noise-free networks, one per member.
         """
         bank: Bank = {}
         alphas = {} if eps is None else self.alphas()
@@ -172,7 +164,7 @@ class BankPosterior(ForkingPosterior):
         return {name: bank[name] for name in self.layers if name in bank}
 
     def _alike(self, names: list[str]) -> list[list[str]]:
-        """Group layers that can be folded together."""
+        """Group layers that can be computed together."""
         groups: dict[tuple, list[str]] = {}
         for name in names:
             layer = self.layers[name]
@@ -216,16 +208,15 @@ class BankPosterior(ForkingPosterior):
         }
 
     def _forking(self) -> list[str]:
-        """Layers with noise, and those in which a member has its own norm."""
+        """Layers with noise, and those in which a member differs."""
         chosen = {*self.in_scope, *self._changed()}
         return [name for name in self.layers if name in chosen]
 
     def _changed(self) -> set[str]:
         """Layers in which a member differs from the model.
 
-        They are compared again only if a norm of the model or of a member
-        was replaced or written to, because a comparison makes the host wait
-        for the device.
+        They are compared again only if a norm of the model or of a member was
+        replaced or changed, because the host waits for a comparison.
         """
         norms = self.norms()
         tensors = [getattr(layer, key) for layer in self.layers.values()
@@ -254,10 +245,10 @@ def tensors_of(norms: Sequence[dict[str, Tensor]]) -> list[Tensor]:
 
 
 def state_of(tensor: Optional[Tensor]) -> tuple:
-    """A value that changes if a tensor is replaced or written to.
+    """A value that changes if a tensor is replaced or changed in place.
 
-    It does so only while the memory of the tensor is :func:`kept`: another
-    one could lie there otherwise.
+    The memory of the tensor must be :func:`kept`; otherwise another tensor
+    could be stored there.
     """
     if tensor is None:
         return ()
@@ -265,20 +256,20 @@ def state_of(tensor: Optional[Tensor]) -> tuple:
 
 
 def kept(tensors: Iterable[Optional[Tensor]]) -> list[Tensor]:
-    """The same memory, also where a tensor gets another one."""
+    """References that keep the memory of tensors from being reused."""
     return [tensor.detach() for tensor in tensors if tensor is not None]
 
 
 def tensor_of(layer: BayesianNorm, name: str, member: dict[str, Tensor],
             key: str) -> Tensor:
-    """A tensor of the layer, the member's where it has its own."""
+    """A tensor of the member's layer, or of the model's if it has none."""
     own = getattr(layer, key)
     return member.get(f'{name}.{key}', own).to(own)
 
 
 def _differs(layer: BayesianNorm, name: str,
              member: dict[str, Tensor]) -> bool:
-    """Whether a member's layer is another one than the model's."""
+    """Whether a member's layer differs from the model's."""
     return any(
         not torch.equal(tensor_of(layer, name, member, key),
                         getattr(layer, key))

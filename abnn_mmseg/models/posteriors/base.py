@@ -1,4 +1,4 @@
-"""The one interface of every posterior."""
+"""The interface of all posteriors."""
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -16,8 +16,8 @@ from abnn_mmseg.utils.choices import one_of
 if TYPE_CHECKING:
     from abnn_mmseg.models.segmentor import BayesianSegmentor
 
-# From images [B, 3, H, W] to logits [B, C, H, W]: the model's own pass, or
-# that of a copy of it as a second argument.
+# From images [B, 3, H, W] to logits [B, C, H, W]. A copy of the model with
+# other weights may be the second argument.
 Forward = Callable[..., Tensor]
 # From images to the logits [n, B, C, H, W] of n networks.
 Chunk = Callable[[Tensor], Tensor]
@@ -27,7 +27,7 @@ PRECISIONS = ('float32', 'bfloat16')
 class Networks:
     """The networks of a posterior for one input, ready to run.
 
-    This class is the unchanged model, ``count`` times.
+    This base class runs the unchanged model ``count`` times.
 
     Args:
         forward (Callable): The model's deterministic pass.
@@ -43,20 +43,20 @@ class Networks:
 
     def chunks(self, numbers: Sequence[int], view: View,
                example: Tensor) -> Iterator[Chunk]:
-        """Yield some of the networks, several at a time.
+        """Yield some of the networks in chunks.
 
-        A chunk is called once for each window of the image, in their order.
+        A chunk is called once for each window of the image, in order.
 
         Args:
-            numbers (Sequence[int]): Which networks.
+            numbers (Sequence[int]): Numbers of the networks.
             view (View): The view that all of them see.
-            example (Tensor): A window of the image as they see it.
+            example (Tensor): A window of the image in this view.
         """
         for _ in numbers:
             yield self.plain
 
     def base(self) -> Chunk:
-        """The original network; it may reuse what others have computed."""
+        """The original network; it may reuse results of the others."""
         return self.plain
 
     def plain(self, images: Tensor) -> Tensor:
@@ -67,36 +67,36 @@ class Networks:
 class Posterior:
     """A set of K networks that predict together for one model.
 
-    A posterior is attached once to the model whose networks it holds. It
-    changes nothing in the model, so several can be attached to one.
+    A posterior is attached once to its model. It does not change the model,
+    so several posteriors can be attached to one model.
 
     Args:
         views (dict, optional): See :func:`make_views`. Each network takes
-            one of them, in turn. Defaults to None, the image as it is.
-        tolerance (float, optional): Stop drawing for an image once the
-            standard error of its mean probability, averaged over pixels, is
-            below this. It is checked once all members and views were used.
-            Defaults to None, all networks.
+            one of them, in turn. Defaults to the unchanged image.
+        tolerance (float, optional): Run no more networks for an image once
+            the standard error of its mean probability, averaged over pixels,
+            is below this. It is checked after all members and views were
+            used. Defaults to None: all networks run.
         precision (str): ``'bfloat16'`` runs the draws in mixed precision.
             Class maps of ``prediction='centre'`` and ``'base'`` stay
             float32, and so do all statistics. Defaults to ``'float32'``.
 
     Attributes:
         members (list[dict]): Norm tensors of each member by state-dict name.
-        temperatures (dict): Fitted for these members, by ``prediction``.
-        thresholds (dict): Chosen for these members, by score.
-        guarantees (list[Guarantee]): Calibrated for these weights, each for
-            some settings.
+        temperatures (dict): Temperatures fitted for these members, by
+            ``prediction``.
+        thresholds (dict): Thresholds chosen for these members, by score.
+        guarantees (list[Guarantee]): Guarantees calibrated for these weights.
     """
 
-    # Whether member files can be loaded into it.
+    # Whether member files can be loaded.
     takes_members = False
-    # What these files may hold, by `kind` in their metadata: None are
-    # members that were trained.
+    # The kinds of members in these files, see `kind` in their metadata; None
+    # are trained members.
     member_kinds: tuple[Optional[str], ...] = (None, )
     # Whether there is anything to fine-tune.
     trains = False
-    # Where the class map comes from unless the segmentor says.
+    # The default of the segmentor's `prediction`.
     prediction = 'posterior_mean'
     # Level of the noise and the layers that have it, as in the config.
     alpha: Optional[float] = None
@@ -105,13 +105,11 @@ class Posterior:
     noise: Optional[str] = None
     # Member files that the config names.
     member_files: Optional[Sequence[str]] = None
-    # Seed of what is drawn; None where nothing is.
+    # Seed of the draws; None for posteriors without any.
     seed: Any = None
-    # Whether what it loads as a member is a student.
+    # Whether its members are students.
     is_student = False
-    # Whether its pass also computes what the original network says.
-    gives_base = False
-    # Networks in one pass; None chooses by device, memory and input size.
+    # Networks in one pass; None chooses by device, memory and image size.
     draws_per_pass: Optional[int] = None
 
     model: 'BayesianSegmentor'
@@ -136,15 +134,14 @@ class Posterior:
 
     @views.setter
     def views(self, views: Any) -> None:
-        """Take views as the config writes them, or as they were made."""
+        """Set views, from a config or as a list of :class:`View`."""
         are_made = isinstance(views, list) and bool(views)
         self._views = views if are_made else make_views(views)
 
     def check(self) -> None:
         """Raise ValueError for a setting that cannot be used.
 
-        Called before every answer too: settings may change after
-        construction.
+        It is called before every answer, too, because settings may change.
         """
         is_number = isinstance(self.tolerance, (int, float))
         if self.tolerance is not None and not (
@@ -162,8 +159,19 @@ class Posterior:
         raise NotImplementedError
 
     @property
+    def is_base(self) -> bool:
+        """Whether every network has the weights of the model."""
+        return False
+
+    @property
     def is_plain(self) -> bool:
-        """Whether the only network is the unchanged model."""
+        """Whether the only network is the model, in float32."""
+        return (self.is_base and len(self.views) == 1
+                and self.precision == 'float32')
+
+    @property
+    def gives_base(self) -> bool:
+        """Whether its pass also gives the output of the original network."""
         return False
 
     @property
@@ -173,25 +181,30 @@ class Posterior:
 
     @property
     def noise_settings(self) -> str:
-        """Settings that fitted numbers depend on, as text."""
-        views = ' '.join(map(str, self.views))
-        return f'views {views}' if len(self.views) > 1 else 'no noise'
+        """The settings that fitted numbers depend on, as text."""
+        return self.view_settings if len(self.views) > 1 else 'no noise'
+
+    @property
+    def view_settings(self) -> str:
+        """The views as text, such as 'views x1 x1 horizontal'."""
+        return 'views ' + ' '.join(map(str, self.views))
 
     @property
     def answer_settings(self) -> str:
-        """All settings that an answer depends on, for people. A guarantee
-        holds for exactly these."""
+        """All settings that an answer depends on, as text.
+
+        A guarantee holds for exactly these.
+        """
         parts = [f'{type(self).__name__} of {len(self)} networks',
                  self.noise_settings]
-        views = ' '.join(map(str, self.views))
-        if views not in self.noise_settings:
-            parts.append(f'views {views}')
+        if self.view_settings not in self.noise_settings:
+            parts.append(self.view_settings)
         if self.tolerance is not None:
             parts.append(f'tolerance {self.tolerance:g}')
         return ', '.join([*parts, self.precision])
 
     def weights(self) -> Sequence[dict[str, Tensor]]:
-        """Tensors of the networks that are not the model's own."""
+        """The weights of the networks that differ from the model's."""
         return self.members
 
     def alphas(self) -> dict[str, float]:
@@ -199,7 +212,7 @@ class Posterior:
         return {}
 
     def set_members(self, members: list[dict[str, Tensor]]) -> None:
-        """Replace the members; none means the norms that the model has."""
+        """Replace the members; an empty list is the model itself."""
         raise ValueError(f'{type(self).__name__} has no members; use '
                          'BNLPosterior.')
 
@@ -209,11 +222,11 @@ class Posterior:
 
     def observe(self, statistics: StreamingStatistics,
                 outputs: Tensor) -> None:
-        """Take in what n networks say about one image, ``[n, C, H, W]``."""
+        """Add the outputs of n networks for an image, ``[n, C, H, W]``."""
         statistics.update(self.model._to_logits(outputs))
 
     def noise_free(self) -> 'Posterior':
-        """The posterior of the networks without noise, one a member."""
+        """The posterior without noise: one network for each member."""
         posterior = DeterministicPosterior()
         posterior.attach(self.model)
         return posterior
@@ -223,7 +236,7 @@ class Posterior:
         return assign_views(count, self.views, max(1, len(self.members)))
 
     def rounds(self, count: int) -> list[range]:
-        """Groups of networks; after each the tolerance is checked."""
+        """Groups of networks; the tolerance is checked after each."""
         if self.tolerance is None:
             return [range(count)]
         step = max(2, len(self.members), len(self.views))
@@ -233,13 +246,13 @@ class Posterior:
     def autocast(self, device: torch.device) -> AbstractContextManager:
         """The context in which draws run."""
         if self.precision == 'float32':
-            # A test in mixed precision keeps its own context.
+            # Keeps the context of a test in mixed precision.
             return nullcontext()
         return torch.autocast(device.type, torch.bfloat16)
 
 
 def exact(posterior: Posterior) -> Posterior:
-    """A copy that runs all its networks, in float32."""
+    """A copy that runs all networks, in float32."""
     posterior = copy.copy(posterior)
     posterior.tolerance, posterior.precision = None, 'float32'
     return posterior
@@ -247,7 +260,7 @@ def exact(posterior: Posterior) -> Posterior:
 
 @MODELS.register_module()
 class DeterministicPosterior(Posterior):
-    """The trained network alone: the baseline of every comparison.
+    """The trained network alone, a baseline.
 
     With several ``views`` it is test-time augmentation.
     """
@@ -256,9 +269,9 @@ class DeterministicPosterior(Posterior):
         return len(self.views)
 
     @property
-    def is_plain(self) -> bool:
-        """Whether there is one view, in float32."""
-        return len(self.views) == 1 and self.precision == 'float32'
+    def is_base(self) -> bool:
+        """Always True: the networks differ only in their views."""
+        return True
 
     def noise_free(self) -> Posterior:
         """The posterior itself, in float32: it has no noise."""
@@ -270,7 +283,7 @@ class TTAPosterior(DeterministicPosterior):
     """Test-time augmentation: the network on several views of the image.
 
     Args:
-        flips (Sequence[str]): Of ``'horizontal'`` and ``'vertical'``.
+        flips (Sequence[str]): Some of ``'horizontal'``, ``'vertical'``.
             Defaults to ``('horizontal', )``.
         scales (Sequence[float]): Sizes besides 1. Defaults to none.
     """

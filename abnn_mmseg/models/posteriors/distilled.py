@@ -1,4 +1,4 @@
-"""A posterior in one pass: the original network and a student's head."""
+"""A posterior in one pass: a student's."""
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Optional
@@ -13,119 +13,129 @@ from abnn_mmseg.models.posteriors.base import (
     Posterior,
 )
 from abnn_mmseg.models.posteriors.views import View
-from abnn_mmseg.models.students import StudentHead, as_classes, watch
-from abnn_mmseg.uncertainty import StreamingStatistics
+from abnn_mmseg.models.students import Student
 from abnn_mmseg.uncertainty.scores import NEEDS
+from abnn_mmseg.uncertainty.statistics import (
+    StreamingStatistics,
+    as_classes,
+)
 
 
 @MODELS.register_module()
 class DistilledPosterior(Posterior):
     """The student of another posterior, made by ``abnn distill``.
 
-    One pass of the original network gives its class map, bit for bit
-    (``prediction='base'``), and the features from which the student's head
-    computes what its teacher, the posterior it was distilled from, would say.
-    So all scores are the teacher's, and so are mean probability and class map
-    of ``prediction='posterior_mean'``. ``'centre'`` is the original network.
+    Its pass predicts the statistics of its teacher, the posterior it was
+    distilled from. So all scores are estimates of the teacher's, and so are
+    probability and class map of ``prediction='posterior_mean'``, the default.
+    ``'base'`` and ``'centre'`` are the original network. They take one pass
+    more, unless the student has the design 'head', whose pass is that of the
+    original network.
 
     Args:
         student (str, optional): The student's file.
-        **kwargs: See :class:`Posterior`. With several views the student
-            answers for each, and its answers are averaged.
+        **kwargs: See :class:`Posterior`. With several views the predictions
+            of the student are averaged.
     """
 
     takes_members = True
     member_kinds = ('student', )
     is_student = True
-    gives_base = True
 
     def __init__(self, student: Optional[str] = None, **kwargs) -> None:
         super().__init__(**kwargs)
         self.member_files = None if student is None else [student]
-        self.head: Optional[StudentHead] = None
+        self.student: Optional[Student] = None
+
+    @property
+    def gives_base(self) -> bool:
+        """Whether the student's pass is that of the original network."""
+        return self.student is not None and self.student.network is None
 
     def __len__(self) -> int:
         return len(self.views)
 
     @property
     def noise_settings(self) -> str:
-        """The views; all else is in the student."""
+        """The views; all other settings are in the student."""
         if len(self.views) == 1:
             return 'student'
-        return 'student, views ' + ' '.join(map(str, self.views))
+        return f'student, {self.view_settings}'
 
     def set_members(self, members: list[dict[str, Tensor]]) -> None:
-        """Replace the student; none leaves the posterior without one."""
+        """Replace the student; an empty list removes it."""
         if len(members) > 1:
             raise ValueError(f'{len(members)} students were given to one '
                              'DistilledPosterior; give one.')
         self.members = members
-        self.head = StudentHead.of_state(members[0]) if members else None
+        self.student = Student.of_state(members[0]) if members else None
 
     def draws(self, forward: Forward) -> Networks:
-        """The original network with the student's head."""
-        return StudentNetworks(self, forward, self.student())
+        """The student's pass."""
+        return StudentNetworks(self, forward, self.checked())
 
-    def student(self) -> StudentHead:
-        """The student's head; raises if it cannot give a wanted score."""
-        if self.head is None:
+    def checked(self) -> Student:
+        """The student; raises ValueError if it lacks a score."""
+        if self.student is None:
             raise ValueError(
                 'DistilledPosterior has no student; make one with `abnn '
                 'distill` and write student=FILE in the posterior, or give '
                 'the file beside the base checkpoint.')
         for score in self.model.scores:
-            if not set(NEEDS[score]) <= set(self.head.statistics):
+            if not set(NEEDS[score]) <= set(self.student.statistics):
                 known = [s for s, needs in NEEDS.items()
-                         if set(needs) <= set(self.head.statistics)]
+                         if set(needs) <= set(self.student.statistics)]
                 raise ValueError(
                     f'the student was not trained for the score {score!r}, '
                     f'only for {", ".join(known)}; take some of these, or '
                     'distil again.')
-        return self.head
+        return self.student
 
     def observe(self, statistics: StreamingStatistics,
                 outputs: Tensor) -> None:
-        """Take in the means that the student gives."""
-        head = self.student()
+        """Add the means that the student predicts."""
+        student = self.checked()
         for one in outputs:
-            statistics.include(head.means(one), head.count)
+            statistics.include(student.means(one), student.count)
 
 
 class StudentNetworks(Networks):
-    """The original network with a student's head, once for each view.
+    """A student's pass, once for each view.
 
     Args:
-        posterior (DistilledPosterior): Whose student.
+        posterior (DistilledPosterior): The posterior of the student.
         forward (Callable): The model's deterministic pass.
-        head (StudentHead): The student.
+        student (Student): The student.
     """
 
     def __init__(self, posterior: DistilledPosterior, forward: Forward,
-                 head: StudentHead) -> None:
+                 student: Student) -> None:
         super().__init__(forward, len(posterior))
         self.posterior = posterior
-        self.head = head
+        self.student = student
         # Logits of the original network, by window.
         self.seen: list[Tensor] = []
 
     def chunks(self, numbers: Sequence[int], view: View,
                example: Tensor) -> Iterator[Chunk]:
-        """Yield a pass for each number; its logits are kept."""
-        self.head.to(example.device)
+        """Yield a pass for each number; keep its logits for :meth:`base`."""
+        self.student.to(example.device)
         for _ in numbers:
             yield partial(self._run, view)
 
     def _run(self, view: View, images: Tensor) -> Tensor:
-        model = self.posterior.model
-        features, logits = watch(model, self.forward, images)
-        if view == View() and self.posterior.precision == 'float32':
+        posterior = self.posterior
+        features, logits = self.student.watch(
+            posterior.model, self.forward, images)
+        if (posterior.gives_base and view == View()
+                and posterior.precision == 'float32'):
             self.seen.append(logits)
-        # In float32 even where the pass was not.
-        logits = as_classes(model._to_logits(logits).float())
-        return self.head(features, logits)[None]
+        # The head runs in float32, even if the pass does not.
+        logits = as_classes(posterior.model._to_logits(logits).float())
+        return self.student(features, logits)[None]
 
     def base(self) -> Chunk:
-        """The logits that were kept, or a pass if there are none."""
+        """The kept logits, or a pass if there are none."""
         if not self.seen:
             return self.plain
         windows = iter(self.seen)

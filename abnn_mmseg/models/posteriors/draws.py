@@ -8,8 +8,8 @@ def draw_eps(shapes: dict[str, Size], members: int, draws: int,
              antithetic: bool, seed: int) -> dict[str, Tensor]:
     """Standard normal noise ``[M, L, *shape]`` for each layer.
 
-    It is made on the CPU, so every device sees the same, and member by
-    member, so another member does not change the draws of those before.
+    It is drawn on the CPU, so it is the same for every device, and member by
+    member, so more members do not change the draws of the first ones.
 
     Args:
         shapes (dict): Shape of gamma by layer.
@@ -37,9 +37,10 @@ def draw_signs(shapes: dict[str, Size], members: int, draws: int,
                seed: int) -> dict[str, Tensor]:
     """Noise of 1 or -1 in each channel, ``[M, L, *shape]`` for each layer.
 
-    It has the mean and the variance of normal noise, but all draws are of the
-    same size. Network ``2 p + 1`` is the opposite of network ``2 p``, whatever
-    member they are of, network k being draw ``k // M`` of member ``k % M``.
+    It has the mean and variance of normal noise, but all draws have the same
+    norm. Network ``2 p + 1`` has the opposite noise of network ``2 p``, even
+    if they belong to different members; network k is draw ``k // M`` of member
+    ``k % M``.
 
     Args:
         shapes (dict): Shape of gamma by layer.
@@ -62,12 +63,12 @@ def draw_signs(shapes: dict[str, Size], members: int, draws: int,
 
 
 def check_count(name: str, value: int, otherwise: str) -> None:
-    """Raise ValueError unless a setting is an integer from 1 on.
+    """Raise ValueError unless a setting is an integer of at least 1.
 
     Args:
-        name (str): Of the setting.
-        value (int): What the user wrote.
-        otherwise (str): What else may be written.
+        name (str): Name of the setting.
+        value (int): Its value.
+        otherwise (str): The alternative to a number, for the message.
     """
     if (isinstance(value, bool) or not isinstance(value, int) or value < 1):
         raise ValueError(f'{name}={value!r} of the posterior must be an '

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @MODELS.register_module()
 class DropoutPosterior(ForkingPosterior):
-    """K networks, each with its own channels dropped (Gal & Ghahramani).
+    """K networks, each with other dropped channels (Gal & Ghahramani).
 
     After module s of network k, channel c of every image is
 
@@ -38,11 +38,11 @@ class DropoutPosterior(ForkingPosterior):
             the decode head has; or names or patterns of modules after which
             to drop, such as ``['backbone.layer3', 'backbone.layer4']``.
             Defaults to ``'head'``.
-        rate (float, optional): The probability p to drop a channel. None
-            keeps the rate of each dropout layer; other modules have none.
-        samples (int): Networks K. Defaults to 8.
-        seed (int): Seed of the masks.
-        **kwargs: How to run them, see :class:`ForkingPosterior`.
+        rate (float, optional): The probability p to drop a channel. Defaults
+            to the rate of each dropout layer; other modules need a number.
+        samples (int): Number K of networks. Defaults to 8.
+        seed (int): Seed of the masks. Defaults to 0.
+        **kwargs: See :class:`ForkingPosterior`.
     """
 
     def __init__(self,
@@ -108,10 +108,9 @@ class DropoutPosterior(ForkingPosterior):
         return self.samples if self.sites else len(self.views)
 
     @property
-    def is_plain(self) -> bool:
-        """Whether nothing is dropped, and there is one view."""
-        return (not self.sites and len(self.views) == 1
-                and self.precision == 'float32')
+    def is_base(self) -> bool:
+        """Whether nothing is dropped."""
+        return not self.sites
 
     @property
     def noise_settings(self) -> str:
@@ -120,7 +119,7 @@ class DropoutPosterior(ForkingPosterior):
 
     @property
     def answer_settings(self) -> str:
-        """With the seed of the masks."""
+        """All settings of an answer, with the seed of the masks."""
         return f'{super().answer_settings}, seed {self.seed}'
 
     def draws(self, forward: Forward) -> Networks:
@@ -159,7 +158,7 @@ class DropoutPosterior(ForkingPosterior):
         if key not in self._masks:
             site = list(self.sites).index(name)
             kept = 1 - self.rates[name]
-            # numpy's generator, because torch.vmap forbids torch's.
+            # torch's generator cannot be used inside torch.vmap.
             noise = np.random.default_rng([self.seed, site]).random(
                 (self.samples, channels), np.float32)
             self._masks[key] = torch.from_numpy(

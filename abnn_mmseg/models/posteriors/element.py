@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ElementNetworks(Networks):
-    """Fresh noise in every pixel of every layer, one pass a draw."""
+    """Networks with fresh noise in every pixel; each draw is one pass."""
 
     def __init__(self, posterior: 'BNLPosterior', forward: Forward) -> None:
         super().__init__(forward, len(posterior))
@@ -28,8 +28,8 @@ class ElementNetworks(Networks):
                example: Tensor) -> Iterator[Chunk]:
         """Yield one network at a time."""
         for number in numbers:
-            # All windows draw from it, one after the other. It is on the
-            # CPU, so that every device gets the same noise.
+            # All windows draw from this generator, one after the other. It is
+            # on the CPU, so noise does not depend on the device.
             generator = torch.Generator().manual_seed(
                 self.posterior.seed + number)
             yield partial(self._run, number, generator)

@@ -1,10 +1,12 @@
-"""Deep ensembles: networks that were trained apart."""
+"""Deep ensembles: networks that were trained independently."""
 import copy
+import itertools
 import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Optional, Union
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from mmseg.registry import MODELS
 from torch import Tensor, nn
@@ -23,6 +25,7 @@ from abnn_mmseg.utils.checkpoints import (
     check_weights,
     is_counter,
     is_prior,
+    is_same_state,
     map_state_dict,
 )
 
@@ -34,13 +37,13 @@ if TYPE_CHECKING:
 class EnsemblePosterior(Posterior):
     """The networks of several full checkpoints (Lakshminarayanan et al.).
 
-    The files are mapped into memory, and one copy of the model takes the
-    weights of one file after the other. So memory does not grow with their
-    number. Threads use the copy in turn.
+    The files are mapped into memory. For each answer, a copy of the model gets
+    the weights of one file after the other, so memory does not grow with the
+    number of files.
 
     Args:
-        checkpoints (Sequence[str]): Checkpoints of this very architecture,
-            all networks of the ensemble.
+        checkpoints (Sequence[str]): Checkpoints of this architecture, one for
+            each network of the ensemble.
         **kwargs: See :class:`Posterior`.
     """
 
@@ -54,18 +57,15 @@ class EnsemblePosterior(Posterior):
         """Replace the networks; none means the model alone."""
         self.checkpoints = [str(path) for path in checkpoints]
         self._states: list[dict[str, Tensor]] = []
-        self._copy: Optional[BayesianSegmentor] = None
-        self._loaded: Optional[dict[str, Tensor]] = None
         self._turn = threading.RLock()
 
     def __len__(self) -> int:
         return len(self.checkpoints) or len(self.views)
 
     @property
-    def is_plain(self) -> bool:
-        """Whether there are no checkpoints, and one view."""
-        return (not self.checkpoints and len(self.views) == 1
-                and self.precision == 'float32')
+    def is_base(self) -> bool:
+        """Whether there are no checkpoints."""
+        return not self.checkpoints
 
     @property
     def noise_settings(self) -> str:
@@ -83,7 +83,7 @@ class EnsemblePosterior(Posterior):
         return exact(self)
 
     def weights(self) -> Sequence[dict[str, Tensor]]:
-        """Those of all checkpoints."""
+        """The weights of all checkpoints."""
         return self.states() if self.checkpoints else []
 
     def states(self) -> list[dict[str, Tensor]]:
@@ -91,29 +91,14 @@ class EnsemblePosterior(Posterior):
         with self._turn:
             if not self._states:
                 own = weights_of(self.model)
-                self._states = [_read(path, own) for path in self.checkpoints]
+                states = [_read(path, own) for path in self.checkpoints]
+                _check_distinct(states, self.checkpoints)
+                self._states = states
             return self._states
 
-    def run(self, forward: Forward, state: dict[str, Tensor],
-            images: Tensor) -> Tensor:
-        """Logits ``[1, B, C, H, W]`` of the network with these weights."""
-        with self._turn:
-            if self._copy is None:
-                self._copy = copy.deepcopy(self.model)
-            if self._loaded is not state:
-                self._load(state)
-            return forward(images, self._copy)[None]
-
-    def _load(self, state: dict[str, Tensor]) -> None:
-        own = weights_of(self.model)
-        for key, tensor in weights_of(self._copy).items():
-            tensor.data = state[key].to(own[key])
-        self._loaded = state
-
     def __getstate__(self) -> dict:
-        # A lock cannot be copied; the rest is read again when needed.
-        return {**vars(self), '_turn': None, '_copy': None, '_states': [],
-                '_loaded': None}
+        # A lock cannot be copied; the rest is loaded again when needed.
+        return {**vars(self), '_turn': None, '_states': []}
 
     def __setstate__(self, state: dict) -> None:
         vars(self).update(state, _turn=threading.RLock())
@@ -125,14 +110,46 @@ class EnsembleNetworks(Networks):
     def __init__(self, posterior: EnsemblePosterior,
                  forward: Forward) -> None:
         super().__init__(forward, len(posterior))
-        self.posterior = posterior
+        self.states = posterior.states()
+        self.own = weights_of(posterior.model)
+        # Made anew for each answer, since the model may have changed.
+        self.copy = shell_of(posterior.model)
+        self.loaded: Optional[dict[str, Tensor]] = None
 
     def chunks(self, numbers: Sequence[int], view: View,
                example: Tensor) -> Iterator[Chunk]:
         """Yield one network at a time."""
-        states = self.posterior.states()
         for number in numbers:
-            yield partial(self.posterior.run, self.forward, states[number])
+            yield partial(self.run, self.states[number])
+
+    def run(self, state: dict[str, Tensor], images: Tensor) -> Tensor:
+        """Logits ``[1, B, C, H, W]`` of the network with these weights."""
+        if self.loaded is not state:
+            for key, tensor in weights_of(self.copy).items():
+                tensor.data = state[key].to(self.own[key])
+            self.loaded = state
+        return self.forward(images, self.copy)[None]
+
+
+def shell_of(model: 'BayesianSegmentor') -> 'BayesianSegmentor':
+    """A copy of a model whose tensors may be replaced.
+
+    Until then they share the model's memory.
+    """
+    for name, module in model.named_modules():
+        if isinstance(vars(module).get('forward'), FunctionType):
+            raise ValueError(
+                f'the forward of {name or "the model"} is a function that '
+                'was put in place of its own, which would run with the '
+                'weights of the base in all networks of EnsemblePosterior; '
+                'make it a method, with types.MethodType.')
+    shared: dict[int, Any] = {id(model.posterior): model.posterior}
+    for tensor in itertools.chain(model.parameters(), model.buffers()):
+        new = tensor.detach()
+        if isinstance(tensor, nn.Parameter):
+            new = nn.Parameter(new, tensor.requires_grad)
+        shared[id(tensor)] = new
+    return copy.deepcopy(model, shared)
 
 
 def weights_of(model: Optional[nn.Module]) -> dict[str, Tensor]:
@@ -140,6 +157,22 @@ def weights_of(model: Optional[nn.Module]) -> dict[str, Tensor]:
     assert model is not None
     state = model.state_dict(keep_vars=True)
     return {k: v for k, v in state.items() if not is_prior(k)}
+
+
+def _check_distinct(states: Sequence[dict[str, Tensor]],
+                    paths: Sequence[str]) -> None:
+    """Raise ValueError if two checkpoints are one network.
+
+    Such as the best one of a training, which may also be its last.
+    """
+    networks = [{name: value for name, value in state.items()
+                 if not is_counter(name)} for state in states]
+    for number, network in enumerate(networks):
+        for known, path in zip(networks[:number], paths):
+            if is_same_state(known, network):
+                raise ValueError(
+                    f'{path} and {paths[number]} hold the same network, '
+                    'which would count twice; give it once.')
 
 
 def _read(path: str, own: dict[str, Tensor]) -> dict[str, Tensor]:

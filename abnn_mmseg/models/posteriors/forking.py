@@ -25,23 +25,23 @@ from abnn_mmseg.models.posteriors.memory import (
 from abnn_mmseg.models.posteriors.sharing import SharedTrunk
 from abnn_mmseg.models.posteriors.views import View
 
-# From one network's values to the handlers of its forking layers.
+# Returns the handlers of the forking layers for one network's values.
 Forks = Callable[..., dict[nn.Module, Handler]]
 
 
 class ForkingPosterior(Posterior):
-    """K networks that share the model up to the layers that fork.
+    """K networks that share the part of the model before the first fork.
 
     Args:
-        draws_per_pass (int, optional): Networks in one batched pass. None
-            chooses by device, free memory and input size.
-        share_trunk (bool): Compute what comes before the fork once. False
-            computes all of it for every network. Defaults to True.
+        draws_per_pass (int, optional): Networks in one batched pass. By
+            default chosen by device, free memory and image size.
+        share_trunk (bool): Compute the part before the fork only once.
+            Defaults to True.
         **kwargs: See :class:`Posterior`.
 
     Attributes:
-        one_by_one (bool): Whether networks run one after the other: set once
-            ``torch.vmap`` turns out to be unable to run the model.
+        one_by_one (bool): Whether networks run one after the other. Set when
+            ``torch.vmap`` cannot run the model.
     """
 
     def __init__(self,
@@ -61,11 +61,8 @@ class ForkingPosterior(Posterior):
             check_count('draws_per_pass', self.draws_per_pass,
                         'None to choose by memory')
 
-    def give_up_vmap(self, error: RuntimeError) -> None:
-        """Run networks one by one from now on; raise if memory ran out."""
-        if is_out_of_memory(error):
-            raise error
-        reason = str(error).splitlines()[0]
+    def give_up_vmap(self, reason: str) -> None:
+        """Run networks one by one from now on."""
         self.one_by_one = True
         print_log(
             f'with {self.noise_settings} networks run one by one, since the '
@@ -74,17 +71,17 @@ class ForkingPosterior(Posterior):
 
 
 class ForkedNetworks(Networks):
-    """Networks that differ in some layers, run with what they share.
+    """Networks that differ in some layers and share the trunk.
 
     Args:
-        posterior (ForkingPosterior): Whose networks.
+        posterior (ForkingPosterior): The posterior of the networks.
         forward (Callable): The model's deterministic pass.
-        values (Any): The values of all K networks: tensors ``[K, ...]`` in
-            dicts, tuples or alone.
-        forks (Callable): ``forks(value, vmapped)``, the handlers of a
-            network's forking layers; ``vmapped`` says that the value is one
+        values (Any): The values of all K networks: tensors ``[K, ...]``,
+            alone or in dicts or tuples.
+        forks (Callable): ``forks(value, vmapped)`` returns the handlers of a
+            network's forking layers; ``vmapped`` means that the value is one
             of several under ``torch.vmap``.
-        forking (Iterable[nn.Module]): Modules that differ by network.
+        forking (Iterable[nn.Module]): Modules that differ between networks.
     """
 
     def __init__(self, posterior: ForkingPosterior, forward: Forward,
@@ -98,7 +95,7 @@ class ForkedNetworks(Networks):
         self.trunks: dict[View, SharedTrunk] = {}
 
     def trunk(self, view: View) -> SharedTrunk:
-        """What the networks that see a view share."""
+        """The trunk of the networks that see a view."""
         if view not in self.trunks:
             self.trunks[view] = SharedTrunk(
                 self.posterior.model, self.forking,
@@ -107,18 +104,17 @@ class ForkedNetworks(Networks):
 
     def chunks(self, numbers: Sequence[int], view: View,
                example: Tensor) -> Iterator[Chunk]:
-        """Yield as many networks at a time as fit into a pass."""
+        """Yield chunks of as many networks as fit into a pass."""
         numbers = list(numbers)
         trunk = self.trunk(view)
         for start in range(0, len(numbers), step := self._step(example)):
-            # The step may be 1 by now: the first chunk may give up vmap.
+            # The step is 1 if the first chunk has given up vmap.
             chosen = numbers[start:start + step]
             yield partial(self._run_next, slice_values(self.values, chosen),
                           trunk, count())
 
     def base(self) -> Chunk:
-        """The original network on the trunk that draws have computed."""
-        # No network has computed the trunk of the unchanged image.
+        """The original network, on the trunk of the draws if there is one."""
         trunk = self.trunks.get(View())
         if trunk is None or self.posterior.precision != 'float32':
             return self.plain
@@ -152,16 +148,23 @@ class ForkedNetworks(Networks):
 
     def _several(self, values: Any, trunk: SharedTrunk, window: int,
                  images: Tensor) -> Tensor:
+        reason = None
         if not (self.posterior.one_by_one or _loses_autocast(images)):
             try:
                 return self._at_once(values, trunk, window, images)
             except RuntimeError as error:
-                self.posterior.give_up_vmap(error)
+                if is_out_of_memory(error):
+                    raise
+                reason = str(error).splitlines()[0]
         size = len(tree_leaves(values)[0])
-        return torch.cat([
+        logits = torch.cat([
             self._one(slice_values(values, k), trunk, window, images)
             for k in range(size)
         ])
+        # Only now is it known that the images are not what is wrong.
+        if reason is not None:
+            self.posterior.give_up_vmap(reason)
+        return logits
 
     def _at_once(self, values: Any, trunk: SharedTrunk, window: int,
                  images: Tensor) -> Tensor:
@@ -184,10 +187,10 @@ class ForkedNetworks(Networks):
 
 
 def slice_values(values: Any, which) -> Any:
-    """The values of one network, or of several."""
+    """Select the values of one network, or of several."""
     return tree_map(lambda tensor: tensor[which], values)
 
 
 def _loses_autocast(images: Tensor) -> bool:
-    """Whether autocast has no effect: on a CPU it has none inside vmap."""
+    """Whether autocast would have no effect, as inside vmap on a CPU."""
     return images.device.type == 'cpu' and torch.is_autocast_enabled('cpu')

@@ -1,12 +1,12 @@
 r"""Gaussians over norm parameters: Laplace and SWAG.
 
 A fitted Gaussian is a member with more tensors. Its norms are the mean, and
-names that begin with ``spread.`` say how parameters vary around it:
+tensors whose names begin with ``spread.`` describe the spread around it:
 
 =========================  ================================================
 ``spread.diagonal.NAME``   of the parameter's own shape
 ``spread.factor.NAME``     rows F, ``[R, *shape]``, shared by all layers
-``spread.layer.NAME``      rows F, ``[R, *shape]``, of each layer alone
+``spread.layer.NAME``      rows F, ``[R, *shape]``, separate for each layer
 =========================  ================================================
 
 For Laplace they are a precision, diagonal + F^T F, before prior and
@@ -38,13 +38,15 @@ State = dict[str, Tensor]
 class GaussianPosterior(SampledPosterior):
     """K networks whose norms are drawn from a fitted Gaussian.
 
-    Several fitted files are a mixture: their draws take turns.
+    Several fitted files are a mixture; their draws alternate.
 
     Args:
         samples (int): Draws of each Gaussian. Defaults to 8.
         antithetic (bool): Draw pairs (z, -z). Defaults to True.
-        seed (int): Seed of the draws, which are made on the CPU.
-        scale (float): Multiplies the standard deviation. 0 is the mean.
+        seed (int): Seed of the draws, which are made on the CPU. Defaults to
+            0.
+        scale (float): Factor of the standard deviation; 0 is the mean.
+            Defaults to 1.
         **kwargs: See :class:`SampledPosterior`.
     """
 
@@ -74,7 +76,7 @@ class GaussianPosterior(SampledPosterior):
 
     @property
     def noise_settings(self) -> str:
-        """What decides on the draws, as text."""
+        """The settings that the draws depend on, as text."""
         pairs = 'antithetic' if self.antithetic else 'independent'
         return (f'{self.samples} {pairs} draws, seed {self.seed}, '
                 f'scale {self.scale:g}, {super().noise_settings}')
@@ -87,7 +89,7 @@ class GaussianPosterior(SampledPosterior):
         return posterior
 
     def norms(self) -> list[State]:
-        """The draws, network k being draw ``k // M`` of Gaussian ``k % M``."""
+        """The draws; network k is draw ``k // M`` of Gaussian ``k % M``."""
         key = self._decisive()
         if self._drawn[0] != key:
             draws = [self._draw_norms(i, member)
@@ -97,13 +99,13 @@ class GaussianPosterior(SampledPosterior):
         return self._drawn[2]
 
     def _decisive(self) -> tuple:
-        """What the draws depend on: changed settings hold at once."""
+        """All that the draws depend on."""
         members = tuple(map(state_of, tensors_of(self.members)))
         return (members, self.samples, self.antithetic, self.seed,
                 self.scale, tuple(self.in_scope))
 
     def _draw_norms(self, number: int, member: State) -> list[State]:
-        """Draws of one Gaussian, of the layers in scope."""
+        """Draws of one Gaussian, for the layers in scope."""
         mean = {k: v for k, v in member.items() if not k.startswith(SPREAD)}
         names = spread_names(member, self.in_scope)
         if not names or self.scale == 0:
@@ -131,7 +133,7 @@ class GaussianPosterior(SampledPosterior):
 
 @MODELS.register_module()
 class LaplacePosterior(GaussianPosterior):
-    r"""Laplace's approximation: a Gaussian by the curvature of the loss.
+    r"""Laplace's approximation: a Gaussian from the curvature of the loss.
 
     The covariance is that of the generalized Gauss-Newton matrix at the
     base's norms,
@@ -168,7 +170,7 @@ class LaplacePosterior(GaussianPosterior):
 
     @property
     def noise_settings(self) -> str:
-        """What decides on the draws, as text."""
+        """The settings that the draws depend on, as text."""
         return (f'prior precision {self.prior_precision or "fitted"}, '
                 f'temperature {self.temperature or "fitted"}, '
                 f'{super().noise_settings}')
@@ -192,15 +194,15 @@ class LaplacePosterior(GaussianPosterior):
 
 @MODELS.register_module()
 class SWAGPosterior(GaussianPosterior):
-    """A Gaussian by the trajectory of training (Maddox et al., 2019).
+    """A Gaussian from the trajectory of training (Maddox et al., 2019).
 
-    ``abnn fit swag`` goes on training the norms at a constant rate. Mean and
-    covariance are those of the norms on the way,
+    ``abnn fit swag`` trains the norms further at a constant rate and takes
+    snapshots. The mean is that of the snapshots, the covariance is
 
-        (diagonal + D^T D / (R - 1)) / 2,
+        (diagonal + D^T D / (R - 1)) / 2
 
-    D being the deviations of the last R of them from the mean so far. The
-    file has the factors of D in it.
+    with D the deviations of the last R snapshots from the mean so far. The
+    factors are part of the stored tensors.
     """
 
     member_kinds = ('swag', )
@@ -225,7 +227,7 @@ def draw_from_precision(diagonal: Tensor, rows: Tensor,
     Args:
         diagonal (Tensor): d, ``[P]``, positive.
         rows (Tensor): F, ``[R, P]``.
-        generator (torch.Generator): Of the standard normal z1 and z2.
+        generator (torch.Generator): Source of z1 and z2.
     """
     b = diagonal.sqrt() * normal(len(diagonal), generator)
     if not len(rows):
@@ -242,7 +244,7 @@ def normal(count: int, generator: torch.Generator) -> Tensor:
 
 
 def spread_names(member: State, layers: Sequence[str]) -> list[str]:
-    """Names of the parameters of these layers that a Gaussian is about."""
+    """Names of the parameters of these layers that have a spread."""
     names = [k.removeprefix(DIAGONAL) for k in member
              if k.startswith(DIAGONAL)]
     wanted = set(layers)
@@ -250,7 +252,7 @@ def spread_names(member: State, layers: Sequence[str]) -> list[str]:
 
 
 def independent(member: State, names: Sequence[str]) -> list[list[str]]:
-    """Parameters in groups that share no rows: by layer, or all."""
+    """Groups of parameters with separate rows: the layers, or all."""
     if not any(LAYER + name in member for name in names):
         return [list(names)]
     groups: dict[str, list[str]] = {}
@@ -260,12 +262,12 @@ def independent(member: State, names: Sequence[str]) -> list[list[str]]:
 
 
 def flat(member: State, prefix: str, names: Sequence[str]) -> Tensor:
-    """Tensors of these parameters in a row."""
+    """Tensors of these parameters as one vector."""
     return torch.cat([member[prefix + n].double().flatten() for n in names])
 
 
 def rows_of(member: State, names: Sequence[str]) -> Tensor:
-    """The factor F of these parameters, ``[R, P]``, of no rows if none."""
+    """The factor F of these parameters, ``[R, P]``; R may be 0."""
     prefix = LAYER if LAYER + names[0] in member else FACTOR
     if prefix + names[0] not in member:
         size = sum(member[name].numel() for name in names)
@@ -275,7 +277,7 @@ def rows_of(member: State, names: Sequence[str]) -> Tensor:
 
 
 def split(values: Tensor, member: State, names: Sequence[str]) -> State:
-    """A row of numbers as the parameters that it is made of."""
+    """Split a vector into tensors by parameter."""
     parts = values.split([member[name].numel() for name in names])
     return {
         name: part.reshape(member[name].shape).to(member[name])

@@ -1,4 +1,4 @@
-"""The bank's networks as images of a batch: plain tensor code for graphs.
+"""Run the bank's networks as images of a batch, for graphs.
 
 ``torch.vmap`` cannot be exported with a dynamic image size. Here n networks
 are n copies of one image in the batch, and image i of a norm's input gets
@@ -21,10 +21,10 @@ class GraphNetworks:
     """K networks for one image, without ``vmap`` and without random numbers.
 
     Args:
-        posterior (BankPosterior): Whose networks.
+        posterior (BankPosterior): The posterior of the networks.
         forward (Callable): The model's deterministic pass, from the size of
             the logits and images to logits.
-        example (Tensor): One image, to see what all networks share.
+        example (Tensor): One image, to find the modules that are shared.
         draws_per_pass (int): Networks in one batch. Fewer need less memory
             and make a larger graph.
     """
@@ -36,7 +36,7 @@ class GraphNetworks:
         self.bank = bank
         self.forward = forward
         self.draws_per_pass = draws_per_pass
-        # Calls of modules that lie before every fork.
+        # Find the calls of modules before every fork.
         networks = ForkedNetworks(
             posterior, partial(forward, example.shape[2:]), bank,
             posterior.forks, [posterior.layers[name] for name in bank])
@@ -87,7 +87,7 @@ def _first_image(value):
 
 
 def _repeat(copies: int, value):
-    """Copies of one image; a caller may write into its own."""
+    """Copies of one image, which the caller may change."""
     if not isinstance(value, Tensor):
         return value
     return value.expand(copies, *value.shape[1:]).clone()

@@ -1,14 +1,14 @@
-"""How many networks fit into one pass; the message when memory runs out."""
+"""Networks that fit into one pass; the message when memory is full."""
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
-# Activations alive at once in a dilated ResNet-50, per pixel of the input.
+# Memory of the activations of a dilated ResNet-50, per pixel of the image.
 BYTES_PER_PIXEL = 4096
 MOST_DRAWS = 16
-# Beyond about this many pixels in a pass, activations leave a CPU's caches
-# and one network after the other is faster; below, calls cost more than work.
+# With more pixels in a pass, activations exceed a CPU's caches, and networks
+# are faster one by one; with fewer, the calls themselves take the time.
 CPU_PIXELS = 2**17
 
 
@@ -30,7 +30,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 @contextmanager
 def memory_hint():
-    """Add what to change to the error of a prediction without memory."""
+    """Say in an out-of-memory error which settings to change."""
     try:
         yield
     except RuntimeError as error:

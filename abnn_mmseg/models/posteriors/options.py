@@ -11,7 +11,7 @@ def check_options(cfg: Mapping) -> None:
     """Raise ValueError for an unknown option and suggest the closest one.
 
     Args:
-        cfg (Mapping): The config of a posterior, ``model.posterior``.
+        cfg (Mapping): The config of a posterior.
     """
     kind = cfg.get('type')
     found = MODELS.get(kind) if isinstance(kind, str) else kind
@@ -26,7 +26,7 @@ def check_options(cfg: Mapping) -> None:
 
 
 def _options(kind: type) -> list[str]:
-    """Names that constructors take, up to the first without ``**kwargs``."""
+    """Arguments of the constructors, up to the first without kwargs."""
     names: dict[str, None] = {}
     for one in kind.__mro__:
         if '__init__' not in vars(one):

@@ -7,10 +7,10 @@ from abnn_mmseg.models.posteriors.bank import BankPosterior
 
 @MODELS.register_module()
 class SampledPosterior(BankPosterior):
-    """K networks, each with norms of its own and without noise.
+    """K networks with norms of their own and without noise.
 
-    The norms are the members of a file: samples that ``abnn fit hmc`` drew
-    from the posterior, or members that were trained apart.
+    The norms are the members of a file: samples of ``abnn fit hmc``, or
+    trained members.
 
     Args:
         **kwargs: ``scope``, ``members`` and ``networks``, see
@@ -23,9 +23,9 @@ class SampledPosterior(BankPosterior):
 
     @property
     def noise_settings(self) -> str:
-        """What decides on the networks, as text."""
-        views = ' '.join(map(str, self.views))
-        return f'scope {self.scope!r}, networks {self.networks}, views {views}'
+        """The settings that the networks depend on, as text."""
+        return (f'scope {self.scope!r}, networks {self.networks}, '
+                f'{self.view_settings}')
 
     def alphas(self) -> dict[str, float]:
         """No noise in any layer of the scope."""
@@ -33,9 +33,9 @@ class SampledPosterior(BankPosterior):
 
     @property
     def is_base(self) -> bool:
-        """Whether all networks are the model as it stands."""
+        """Whether all networks are equal to the model."""
         return not self._changed()
 
     def _forking(self) -> list[str]:
-        """Only layers in which a network has a norm of its own."""
+        """Layers in which a network differs from the model."""
         return [name for name in self.layers if name in self._changed()]

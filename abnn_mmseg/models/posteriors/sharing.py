@@ -1,4 +1,4 @@
-"""Share the trunk: compute once what is the same for all networks."""
+"""Share the trunk: the part of a pass that is equal for all networks."""
 from collections.abc import Iterable
 from functools import partial
 
@@ -13,21 +13,21 @@ MAX_BYTES = 2 * 1024**3
 class SharedTrunk:
     """Keeps the outputs of modules before the first noisy layer.
 
-    Candidates are the largest modules that hold no forking layer. While the
-    first pass runs under ``vmap``, a candidate whose arguments carry no
-    network dimension is upstream of every fork, so its output holds for all
-    passes to come. Without ``vmap``, what runs before the first forking
-    layer does is upstream. Call i of a module in a later pass over the same
-    window gets the output of call i in the first one.
+    Candidates are the largest modules without a forking layer. If, in a first
+    pass under ``vmap``, the arguments of a candidate have no network
+    dimension, then it runs before every fork, and its output is valid for all
+    later passes. Without ``vmap``, these are the modules that run before the
+    first forking layer. In a later pass over the same window, call i of a
+    module returns the output of call i in the first pass.
 
-    One object serves the passes over one view of one input.
+    An object is used for the passes over one view of one input.
 
     Args:
         model (nn.Module): The segmentor.
-        forking (Iterable[nn.Module]): The layers that differ by network.
-        enabled (bool): False shares nothing. Defaults to True.
-        max_bytes (int): Remember no more than this; what is not remembered
-            is computed again. Defaults to 2 GiB.
+        forking (Iterable[nn.Module]): Layers that differ between networks.
+        enabled (bool): Whether anything is shared. Defaults to True.
+        max_bytes (int): Memory for outputs; other outputs are computed again.
+            Defaults to 2 GiB.
     """
 
     def __init__(self,
@@ -40,21 +40,21 @@ class SharedTrunk:
             _largest_without(model, set(self.forking)) if enabled else [])
         let_handle(self.candidates)
         self.enabled = enabled
-        # Windows whose first pass is over: all that can be shared is known.
+        # Windows whose first pass is finished.
         self.learned: set[int] = set()
         self.outputs: dict[tuple[nn.Module, int, int], _Output] = {}
         self.budget = max_bytes
 
     def knows(self, window: int) -> bool:
-        """Whether all that can be shared of this window is known."""
+        """Whether the shared outputs of a window are known."""
         return not self.enabled or window in self.learned
 
     def start(self, window: int, vmapped: bool = False) -> 'TrunkPass':
-        """A pass over a window, by one network or by several at once."""
+        """Start a pass over a window, of one network or several."""
         return TrunkPass(self, window, vmapped)
 
     def shared(self) -> set[tuple[nn.Module, int]]:
-        """The calls, module and number, whose output is remembered."""
+        """The calls, module and number, whose output is kept."""
         return {(module, call) for module, _, call in self.outputs}
 
     def learn(self, key: tuple, arguments, output) -> None:
@@ -66,7 +66,7 @@ class SharedTrunk:
 
 
 class TrunkPass:
-    """One pass over one window: counts calls, notes the first noisy layer."""
+    """One pass over one window: counts calls and notes the first fork."""
 
     def __init__(self, trunk: SharedTrunk, window: int,
                  vmapped: bool) -> None:
@@ -78,7 +78,7 @@ class TrunkPass:
 
     def handlers(self, forks: dict[nn.Module, Handler]
                  ) -> dict[nn.Module, Handler]:
-        """Handlers of the candidates, and those of forking layers as given."""
+        """Handlers of the candidates and of the forking layers."""
         handlers: dict[nn.Module, Handler] = {
             module: partial(self._share, module)
             for module in self.trunk.candidates
@@ -109,7 +109,7 @@ class TrunkPass:
 
 
 class _Output:
-    """A module's output; tells whether it was written to since."""
+    """A module's output, which knows whether it was changed in place."""
 
     def __init__(self, output) -> None:
         self.output = output
@@ -118,7 +118,7 @@ class _Output:
         self.versions = self._versions()
 
     def _versions(self) -> list:
-        # Tensors of inference mode have no version: they are not shared.
+        # Tensors of inference mode have no version and are not shared.
         return list(map(version_of, self.tensors))
 
     @property
@@ -138,7 +138,7 @@ def _tensors(values) -> list[Tensor]:
 
 def _largest_without(module: nn.Module,
                      forking: set[nn.Module]) -> list[nn.Module]:
-    # A ModuleList is not called itself, only the modules in it.
+    # A ModuleList is not called itself.
     is_called = type(module).forward is not nn.Module.forward
     if is_called and not any(m in forking for m in module.modules()):
         return [module]

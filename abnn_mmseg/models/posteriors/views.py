@@ -1,4 +1,4 @@
-"""Views: images flipped and resized, and the reverse for logits."""
+"""Views: flip and resize images, and undo it for logits."""
 import math
 from collections.abc import Sequence
 from typing import Any, Callable, NamedTuple, Optional
@@ -14,7 +14,7 @@ class View(NamedTuple):
     """How a network sees an image.
 
     Args:
-        scale (float): Its size, 1 for its own.
+        scale (float): Factor of the image's size. Defaults to 1.
         flip (str, optional): ``'horizontal'`` or ``'vertical'``.
     """
     scale: float = 1
@@ -37,7 +37,7 @@ class View(NamedTuple):
                 images: Tensor) -> Tensor:
         """Logits ``[n, B, C, H, W]`` of n networks that see this view.
 
-        They have the size of the images.
+        The view is undone, so the logits have the size of the images.
         """
         logits = self._flipped(networks(self.look(images)))
         if self.scale == 1 or logits.shape[-2:] == images.shape[2:]:
@@ -52,12 +52,12 @@ class View(NamedTuple):
 
 
 def make_views(views: Optional[dict]) -> list[View]:
-    """The image as it is, its flips, and the same at every other scale.
+    """The unchanged image, its flips, and both at every other scale.
 
     Args:
-        views (dict, optional): ``flips``, of ``'horizontal'`` and
+        views (dict, optional): ``flips``, some of ``'horizontal'`` and
             ``'vertical'``, and ``scales``, sizes besides 1. None is the
-            image as it is.
+            unchanged image.
     """
     if views is None:
         return [View()]
@@ -88,10 +88,10 @@ def assign_views(count: int, views: Sequence[View],
                  members: int = 1) -> list[View]:
     """One view for each of ``count`` networks.
 
-    Network k is of member ``k % M``. It sees view ``k % V``, and one further
-    each time the pairs of member and view would begin to repeat. So the first
-    max(M, V) networks hold all members and all views, and M * V networks hold
-    all pairs of them.
+    Network k belongs to member ``k % M`` and sees view ``k % V``. Whenever
+    pairs of member and view would repeat, the view is shifted by one. So the
+    first max(M, V) networks hold all members and all views, and M * V networks
+    hold all pairs.
     """
     period = math.lcm(members, len(views))
     return [views[(k + k // period) % len(views)] for k in range(count)]

@@ -1,25 +1,10 @@
 # Two road-anomaly sets to choose settings on, and Cityscapes validation images
-# to see what that costs in accuracy. Masks are 0 normal, 1 anomaly, 255 void.
-# The environment variables ANOMALY_DEV and CITYSCAPES_SMALL may say where they
-# are.
+# to see what that costs in accuracy. The environment variables ANOMALY_DEV and
+# CITYSCAPES_SMALL may say where they are.
+_base_ = './binary_anomaly.py'
 data_root = '{{$ANOMALY_DEV:data/anomaly_dev}}'
-test_pipeline = [
-    dict(type='LoadImageFromFile'),
-    dict(type='LoadAnomalyAnnotations'),
-    dict(type='PackAnomalyInputs'),
-]
 test_dataloader = dict(
-    batch_size=1,
-    num_workers=2,
-    persistent_workers=True,
-    sampler=dict(type='DefaultSampler', shuffle=False),
-    dataset=dict(
-        type='BinaryAnomalyDataset',
-        data_root=f'{data_root}/roadanomaly',
-        data_prefix=dict(img_path='images', seg_map_path='labels'),
-        pipeline=test_pipeline))
-test_evaluator = dict(
-    type='AnomalyMetric', scores=('msp', 'entropy', 'mutual_information'))
+    num_workers=2, dataset=dict(data_root=f'{data_root}/roadanomaly'))
 # The 19 classes of Cityscapes and nothing unknown.
 names = ('road', 'sidewalk', 'building', 'wall', 'fence', 'pole',
          'traffic light', 'traffic sign', 'vegetation', 'terrain', 'sky',

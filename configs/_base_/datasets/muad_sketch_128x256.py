@@ -1,8 +1,7 @@
 # MUAD-sketch: small drawn scenes with the labels and folders of MUAD. Make it
 # with: python tools/make_muad_sketch.py data/muad_sketch
-dataset_type = 'MUADDataset'
-data_root = 'data/muad_sketch'
-crop_size = (128, 256)
+_base_ = './anomaly.py'
+source = dict(type='MUADDataset', data_root='data/muad_sketch')
 # Light augmentation: every image is used whole.
 train_pipeline = [
     dict(type='LoadImageFromFile'),
@@ -10,54 +9,18 @@ train_pipeline = [
     dict(type='RandomFlip', prob=0.5),
     dict(type='PackAnomalyInputs'),
 ]
-# Images are tested at full size, so labels need no resizing.
-test_pipeline = [
-    dict(type='LoadImageFromFile'),
-    dict(type='LoadAnomalyAnnotations'),
-    dict(type='PackAnomalyInputs'),
-]
 
-# Two cores have none to spare for loading.
+# Without workers, since two cores have none to spare for loading.
 train_dataloader = dict(
-    batch_size=4,
     num_workers=0,
-    sampler=dict(type='InfiniteSampler', shuffle=True),
-    dataset=dict(
-        type=dataset_type,
-        data_root=data_root,
-        split='train',
-        pipeline=train_pipeline))
+    persistent_workers=False,
+    dataset=dict(**source, pipeline=train_pipeline))
 val_dataloader = dict(
-    batch_size=1,
-    num_workers=0,
-    sampler=dict(type='DefaultSampler', shuffle=False),
-    dataset=dict(
-        type=dataset_type,
-        data_root=data_root,
-        split='val',
-        pipeline=test_pipeline))
+    num_workers=0, persistent_workers=False, dataset=source)
 test_dataloader = dict(
-    batch_size=1,
     num_workers=0,
-    sampler=dict(type='DefaultSampler', shuffle=False),
-    dataset=dict(
-        type=dataset_type,
-        data_root=data_root,
-        split='test_ood',
-        pipeline=test_pipeline))
+    persistent_workers=False,
+    dataset=dict(**source, split='test_ood'))
 # For tools/test.py --datasets.
 test_sets = dict(
     test_id=dict(split='test_id'), test_ood=dict(split='test_ood'))
-
-val_evaluator = [
-    dict(type='IoUMetric', iou_metrics=['mIoU']),
-    dict(type='CalibrationMetric'),
-]
-test_evaluator = [
-    dict(type='IoUMetric', iou_metrics=['mIoU']),
-    dict(type='CalibrationMetric'),
-    dict(
-        type='AnomalyMetric',
-        scores=('msp', 'entropy', 'mutual_information')),
-    dict(type='SelectiveMetric', scores=('entropy', )),
-]

@@ -1,15 +1,13 @@
-"""The images that a posterior is fitted to, whole and without chance."""
+"""Labelled images of a dataset, preprocessed and in batches."""
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Optional
 
-from mmengine.config import Config, ConfigDict
 from mmengine.dataset import pseudo_collate
 from mmseg.registry import DATASETS
 from torch import Tensor
 
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.choices import evenly_spaced
-from abnn_mmseg.utils.configs import part_of
 
 
 class Batch(NamedTuple):
@@ -22,34 +20,23 @@ class Batch(NamedTuple):
     inputs: Tensor
     samples: list
 
-
-def training_set(cfg: Config) -> ConfigDict:
-    """The training images as they come in testing: no crop, no flip.
-
-    A posterior is one of fixed data, and every trajectory has to see the
-    same energy.
-    """
-    dataset = part_of(cfg, 'train_dataloader').dataset
-    if 'pipeline' not in dataset:
-        return dataset
-    return ConfigDict(
-        dataset, pipeline=part_of(cfg, 'val_dataloader').dataset.pipeline)
-
-
-def validation_set(cfg: Config) -> ConfigDict:
-    """The validation images."""
-    return part_of(cfg, 'val_dataloader').dataset
+    @property
+    def metas(self) -> list[dict]:
+        """Meta information of each image."""
+        return [sample.metainfo for sample in self.samples]
 
 
 class Images:
     """Some images of a dataset, in batches.
 
     Args:
-        model (BayesianSegmentor): Whose preprocessing they get.
+        model (BayesianSegmentor): The model that preprocesses the images.
         dataset (dict): Config of the dataset.
-        count (int, optional): So many, evenly spread. None: all.
+        count (int, optional): How many images to use, evenly spread.
+            Defaults to all.
         batch (int): Images of one size in a pass. Defaults to 1.
-        keep (bool): Keep them in memory: HMC sees them all at each step.
+        keep (bool): Keep them in memory, for HMC, which needs all of them at
+            each step. Defaults to False.
     """
 
     def __init__(self, model: BayesianSegmentor, dataset: dict,
@@ -59,8 +46,7 @@ class Images:
         self.dataset = DATASETS.build(dataset)
         if not len(self.dataset):
             raise ValueError(
-                'there is nothing to fit to: the dataset '
-                f'{dataset["type"]} finds no image in '
+                f'the dataset {dataset["type"]} finds no image in '
                 f'data_root={dataset.get("data_root")!r}; check its path and '
                 'split.')
         self.numbers = evenly_spaced(len(self.dataset), count)
@@ -75,7 +61,7 @@ class Images:
         yield from self.after(0)
 
     def after(self, first: int) -> Iterator[Batch]:
-        """The batches without the first so many images."""
+        """The batches, starting at an image; 0 is the first."""
         if self.kept is not None and first == 0:
             yield from self.kept
         else:
@@ -96,8 +82,4 @@ class Images:
 
     def _batch(self, items: list[dict]) -> Batch:
         data = self.model.data_preprocessor(pseudo_collate(items), False)
-        if data['inputs'].shape[2:] != items[0]['inputs'].shape[1:]:
-            raise ValueError(
-                'the data_preprocessor pads images (its test_cfg, or size_'
-                'divisor), and padding has no labels to fit to; remove it.')
         return Batch(data['inputs'], data['data_samples'])
