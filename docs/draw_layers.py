@@ -28,7 +28,7 @@ TRAINING = (
     ('models', 'segmentor.py: BayesianSegmentor'),
     ('models', 'convert.py: convert_norms'),
     ('members', 'files.py: load_base'),
-    ('engine', 'runners.py: build_runner'),
+    ('engine', 'runners.py: training_runner'),
     ('models', 'losses.py: forward'),
     ('models', 'bnl.py: noisy_forward'),
     ('members', 'files.py: save_members'),
