@@ -107,10 +107,12 @@ class ForkedNetworks(Networks):
         """Yield chunks of as many networks as fit into a pass."""
         numbers = list(numbers)
         trunk = self.trunk(view)
+        # With vmap, a single network is slower and has nobody to share with.
+        run = self._alone if len(numbers) == 1 else self.run
         for start in range(0, len(numbers), step := self._step(example)):
             # The step is 1 if the first chunk has given up vmap.
             chosen = numbers[start:start + step]
-            yield partial(self._run_next, slice_values(self.values, chosen),
+            yield partial(_run_next, run, slice_values(self.values, chosen),
                           trunk, count())
 
     def base(self) -> Chunk:
@@ -131,16 +133,12 @@ class ForkedNetworks(Networks):
             return 1
         return self.posterior.draws_per_pass or draws_that_fit(example)
 
-    def _run_next(self, values: Any, trunk: SharedTrunk,
-                  windows: Iterator[int], images: Tensor) -> Tensor:
-        return self.run(values, trunk, next(windows), images)
-
     def run(self, values: Any, trunk: SharedTrunk, window: int,
             images: Tensor) -> Tensor:
         """Logits ``[n, B, C, H, W]`` of n networks on one window."""
         size = len(tree_leaves(values)[0])
         if size == 1 and trunk.knows(window):
-            return self._one(slice_values(values, 0), trunk, window, images)
+            return self._alone(values, trunk, window, images)
         try:
             return self._several(values, trunk, window, images)
         finally:
@@ -177,6 +175,10 @@ class ForkedNetworks(Networks):
 
         return torch.vmap(run, (0, None))(values, images)
 
+    def _alone(self, values: Any, trunk: SharedTrunk, window: int,
+               images: Tensor) -> Tensor:
+        return self._one(slice_values(values, 0), trunk, window, images)
+
     def _one(self, value: Any, trunk: SharedTrunk, window: int,
              images: Tensor) -> Tensor:
         started = trunk.start(window)
@@ -184,6 +186,11 @@ class ForkedNetworks(Networks):
             logits = self.forward(images)[None]
         started.finish()
         return logits
+
+
+def _run_next(run: Callable, values: Any, trunk: SharedTrunk,
+              windows: Iterator[int], images: Tensor) -> Tensor:
+    return run(values, trunk, next(windows), images)
 
 
 def slice_values(values: Any, which) -> Any:
