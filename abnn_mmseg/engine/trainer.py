@@ -38,7 +38,7 @@ from abnn_mmseg.members.files import (
     read_members,
     save_members,
 )
-from abnn_mmseg.members.guarantees import weights_of
+from abnn_mmseg.members.guarantees import weights_digest
 from abnn_mmseg.models.losses import RandomPriorCrossEntropyLoss
 from abnn_mmseg.models.posteriors.options import check_options
 from abnn_mmseg.models.segmentor import BayesianSegmentor
@@ -133,7 +133,7 @@ class MemberTrainer:
         load_base(self.model, cfg.load_from)
         self.base = norm_state(self.model)
         self.fingerprint = fingerprint(self.model)
-        self.weights = weights_of(self.model.posterior)
+        self.weights = weights_digest(self.model.posterior)
         self._validator: Optional[MemberValidator] = None
 
     def _check_free(self) -> None:

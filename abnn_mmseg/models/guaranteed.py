@@ -35,8 +35,9 @@ def settings_of(model: 'BayesianSegmentor', posterior: 'Posterior', risk: str,
     return ', '.join(parts)
 
 
-def holding(model: 'BayesianSegmentor', posterior: 'Posterior',
-            prediction: str, temperature: float) -> list[Guarantee]:
+def guarantees_that_hold(model: 'BayesianSegmentor', posterior: 'Posterior',
+                         prediction: str,
+                         temperature: float) -> list[Guarantee]:
     """The guarantees of a posterior that hold for these settings."""
     settings = {
         risk: settings_of(model, posterior, risk, prediction, temperature)
@@ -62,17 +63,17 @@ def set_guaranteed(sample: SegDataSample,
         guarantees=[g.to_dict() for g in guarantees]))
 
 
-def current(model: 'BayesianSegmentor') -> list[Guarantee]:
+def current_guarantees(model: 'BayesianSegmentor') -> list[Guarantee]:
     """The guarantees that hold for the current settings of a segmentor."""
-    return holding(model, model.posterior, model.prediction,
-                   model.current_temperature())
+    return guarantees_that_hold(model, model.posterior, model.prediction,
+                                model.current_temperature())
 
 
-def why_none(model: 'BayesianSegmentor', risks: Sequence[str]
-             ) -> Optional[str]:
+def why_no_guarantee(model: 'BayesianSegmentor',
+                     risks: Sequence[str]) -> Optional[str]:
     """Why no guarantee of these risks holds; None if one does."""
     known = [g for g in model.posterior.guarantees if g.risk in risks]
-    if set(known) & set(current(model)):
+    if set(known) & set(current_guarantees(model)):
         return None
     if not known:
         return ('none is stored for these weights; make one with `abnn '

@@ -251,7 +251,7 @@ def new_student(model: Any, images: Tensor, design: str = 'head',
     metas = [dict(img_shape=tuple(images.shape[2:]))] * len(images)
     with torch.no_grad():
         features, outputs = watch(
-            model, lambda x: model._logits(metas, x), images)
+            model, lambda x: model.head_outputs(metas, x), images)
     network = None
     if one_of('design', design, DESIGNS) == 'norms':
         network = StudentNorms.of_model(model)

@@ -122,7 +122,7 @@ class BankPosterior(ForkingPosterior):
         """Whether every network has the norms of the model."""
         return not self.norms()
 
-    def draws(self, forward: Forward) -> Networks:
+    def make_networks(self, forward: Forward) -> Networks:
         """All K networks, ready to run."""
         self._check_loaded()
         if self.is_base:

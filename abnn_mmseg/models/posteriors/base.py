@@ -216,14 +216,14 @@ class Posterior:
         raise ValueError(f'{type(self).__name__} has no members; use '
                          'BNLPosterior.')
 
-    def draws(self, forward: Forward) -> Networks:
+    def make_networks(self, forward: Forward) -> Networks:
         """All K networks."""
         return Networks(forward, len(self))
 
     def observe(self, statistics: StreamingStatistics,
                 outputs: Tensor) -> None:
         """Add the outputs of n networks for an image, ``[n, C, H, W]``."""
-        statistics.update(self.model._to_logits(outputs))
+        statistics.update(self.model.to_logits(outputs))
 
     def noise_free(self) -> 'Posterior':
         """The posterior without noise: one network for each member."""
