@@ -30,7 +30,7 @@ TRAINING = (
     ('members', 'files.py: load_base'),
     ('engine', 'runners.py: training_runner'),
     ('models', 'losses.py: forward'),
-    ('models', 'bnl.py: noisy_forward'),
+    ('models', 'bayesian_norm.py: noisy_forward'),
     ('members', 'files.py: save_members'),
 )
 ROW, HEAD, WIDTH = 22, 20, 1080

@@ -17,7 +17,7 @@ from torch import Tensor
 from abnn_mmseg.compat import PreparesState
 from abnn_mmseg.models.answering import PREDICTIONS, Answer, Answering
 from abnn_mmseg.models.architectures import MASK_HEADS
-from abnn_mmseg.models.bnl import TrainingNoise, bayesian_layers
+from abnn_mmseg.models.bayesian_norm import TrainingNoise, bayesian_layers
 from abnn_mmseg.models.checks import (
     check_finite,
     check_temperature,

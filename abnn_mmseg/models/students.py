@@ -24,7 +24,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from abnn_mmseg.models.architectures import AUXILIARY_HEAD
-from abnn_mmseg.models.bnl import BayesianNorm, Network, bayesian_layers
+from abnn_mmseg.models.bayesian_norm import (
+    BayesianNorm,
+    Network,
+    bayesian_layers,
+)
 from abnn_mmseg.models.passes import Handler, handling
 from abnn_mmseg.models.student_features import watch
 from abnn_mmseg.uncertainty.statistics import (

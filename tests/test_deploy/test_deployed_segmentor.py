@@ -12,7 +12,7 @@ from abnn_mmseg.deploy.segmentor import (
     changes_of,
     output_names,
 )
-from abnn_mmseg.models.bnl import Network
+from abnn_mmseg.models.bayesian_norm import Network
 from abnn_mmseg.models.convert import convert_norms
 from abnn_mmseg.models.guaranteed import current_guarantees, settings_of
 from abnn_mmseg.models.passes import handling

@@ -4,7 +4,7 @@ from mmengine.runner import Runner
 from mmseg.registry import HOOKS
 
 from abnn_mmseg.engine.runners import bare_model
-from abnn_mmseg.models.bnl import bayesian_layers
+from abnn_mmseg.models.bayesian_norm import bayesian_layers
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.checkpoints import check_weights
 

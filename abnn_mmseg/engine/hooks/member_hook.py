@@ -10,7 +10,7 @@ from mmseg.registry import HOOKS
 
 from abnn_mmseg.compat import loaded_from
 from abnn_mmseg.engine.runners import bare_model
-from abnn_mmseg.models.bnl import bayesian_layers
+from abnn_mmseg.models.bayesian_norm import bayesian_layers
 from abnn_mmseg.utils.checkpoints import is_prior
 
 

@@ -5,7 +5,7 @@ from typing import Optional, Union, cast
 from mmseg.registry import MODELS
 from torch import Tensor
 
-from abnn_mmseg.models.bnl import check_alpha
+from abnn_mmseg.models.bayesian_norm import check_alpha
 from abnn_mmseg.models.posteriors.bank import BankPosterior
 from abnn_mmseg.models.posteriors.base import Forward, Networks
 from abnn_mmseg.models.posteriors.draws import (

@@ -8,7 +8,11 @@ from torch import Tensor
 
 from abnn_mmseg.compat import version_of
 from abnn_mmseg.models.architectures import AUXILIARY_HEAD
-from abnn_mmseg.models.bnl import BayesianNorm, Network, bayesian_layers
+from abnn_mmseg.models.bayesian_norm import (
+    BayesianNorm,
+    Network,
+    bayesian_layers,
+)
 from abnn_mmseg.models.posteriors.base import Forward, Networks, exact
 from abnn_mmseg.models.posteriors.draws import check_count
 from abnn_mmseg.models.posteriors.forking import (
