@@ -6,6 +6,7 @@ from mmengine.structures import PixelData
 from mmseg.structures import SegDataSample
 
 from abnn_mmseg.compat import Normalization
+from abnn_mmseg.models.windows import slides
 from abnn_mmseg.uncertainty.guarantees import (
     SET_RISKS,
     Guarantee,
@@ -24,7 +25,7 @@ def settings_of(model: 'BayesianSegmentor', posterior: 'Posterior', risk: str,
     if risk in SET_RISKS:
         parts.append(f'prediction {prediction}, temperature {temperature:g}')
     test_cfg: Any = model.test_cfg or {}
-    if test_cfg.get('mode') == 'slide':
+    if slides(test_cfg):
         parts.append(f'windows {tuple(test_cfg.crop_size)} every '
                      f'{tuple(test_cfg.stride)}')
     colours = Normalization(model.data_preprocessor)
