@@ -17,7 +17,7 @@ from mmseg.registry import DATASETS
 from abnn_mmseg.cli.demo import Demo
 from abnn_mmseg.comparison.figure import choose_images
 from abnn_mmseg.export import ABNNInferencer, MapResult
-from abnn_mmseg.export.export import find_items
+from abnn_mmseg.export.items import find_items
 from abnn_mmseg.export.overview import write_overview
 from abnn_mmseg.uncertainty import map_name
 

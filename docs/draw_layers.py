@@ -16,8 +16,8 @@ IMAGE = (
     ('engine', 'loading.py: build_segmentor'),
     ('members', 'files.py: load_base, load_members'),
     ('export', 'inferencer.py: predict'),
-    ('models', 'segmentor.py: answer'),
-    ('models', 'posteriors/bank.py: draws'),
+    ('models', 'answering.py: answer'),
+    ('models', 'posteriors/bank.py: make_networks'),
     ('uncertainty', 'statistics.py: update'),
     ('models', 'segmentor.py: conclude'),
     ('export', 'writers/base.py: write'),
@@ -30,7 +30,7 @@ TRAINING = (
     ('members', 'files.py: load_base'),
     ('engine', 'runners.py: training_runner'),
     ('models', 'losses.py: forward'),
-    ('models', 'bnl.py: noisy_forward'),
+    ('models', 'bayesian_norm.py: noisy_forward'),
     ('members', 'files.py: save_members'),
 )
 ROW, HEAD, WIDTH = 22, 20, 1080

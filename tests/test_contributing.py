@@ -41,7 +41,7 @@ def test_the_posterior_is_the_mean_of_its_networks(posterior, images):
         logits = model.encode_decode(images, metas)
         expected = torch.stack([
             (factor * logits).softmax(1) for factor in (0.5, 3)]).mean(0)
-    for statistics, probability in zip(answer.draws, expected):
+    for statistics, probability in zip(answer.statistics, expected):
         torch.testing.assert_close(statistics.probability, probability)
 
 

@@ -16,9 +16,9 @@ from abnn_mmseg.comparison.report import difference_lines
 from abnn_mmseg.datasets.muad_sketch import BASE_CHECKPOINT, make_muad_sketch
 from abnn_mmseg.engine import train
 from abnn_mmseg.engine.tester import write_metrics
-from abnn_mmseg.export.export import find_items
 from abnn_mmseg.export.gallery import write_gallery
 from abnn_mmseg.export.inferencer import ABNNInferencer
+from abnn_mmseg.export.items import find_items
 from abnn_mmseg.export.overview import write_overview
 from abnn_mmseg.export.result import MapResult
 from abnn_mmseg.uncertainty import map_name

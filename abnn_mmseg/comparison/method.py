@@ -15,8 +15,8 @@ from abnn_mmseg.engine.loading import (
 )
 from abnn_mmseg.engine.tester import Tester
 from abnn_mmseg.members.files import is_member_file, read_members
+from abnn_mmseg.models.answering import PREDICTIONS
 from abnn_mmseg.models.checks import check_temperature
-from abnn_mmseg.models.segmentor import PREDICTIONS
 from abnn_mmseg.utils.arguments import config_file
 from abnn_mmseg.utils.checkpoints import (
     bytes_of,

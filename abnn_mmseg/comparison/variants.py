@@ -17,8 +17,9 @@ from mmseg.structures import SegDataSample
 from torch import nn
 
 from abnn_mmseg.engine.tester import grouped
+from abnn_mmseg.models.answering import Answer
 from abnn_mmseg.models.posteriors import DeterministicPosterior
-from abnn_mmseg.models.segmentor import Answer, BayesianSegmentor
+from abnn_mmseg.models.segmentor import BayesianSegmentor
 
 # Images between two deterministic passes that are timed.
 TIMED = 10
@@ -80,13 +81,13 @@ class VariantModel(nn.Module):
         with _clock('posterior_mean', seconds):
             answer = model.answer(inputs, metas, predictions=list(given))
         seconds.update(dict.fromkeys(given, 0.))
-        seconds['networks'] = answer.draws[0].count
+        seconds['networks'] = answer.statistics[0].count
         posteriors = dict(
             centre=model.posterior.noise_free(), base=self.reference)
         for name in (wanted - given) & {*posteriors}:
             with _clock(name, seconds):
                 other = model.answer(inputs, metas, posteriors[name], ())
-            answer.predictions[name] = other.draws
+            answer.predictions[name] = other.statistics
             if other.logits:
                 answer.logits[name] = other.logits[name]
         return answer

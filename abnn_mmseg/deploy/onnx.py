@@ -16,7 +16,7 @@ from abnn_mmseg.deploy.segmentor import (
     kept_guarantees,
     output_names,
 )
-from abnn_mmseg.models.guaranteed import current
+from abnn_mmseg.models.guaranteed import current_guarantees
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.files import atomic_path
 
@@ -36,7 +36,8 @@ def export_program(model: BayesianSegmentor,
         draws_per_pass (int, optional): See :class:`DeployedSegmentor`.
     """
     if changes := changes_of(model):
-        lost = '; guarantees do not hold for it' if current(model) else ''
+        lost = ('; guarantees do not hold for it'
+                if current_guarantees(model) else '')
         print_log(f'the graph {" and ".join(changes)}, so its maps are not '
                   f'those of the model{lost}.', 'current', logging.WARNING)
     image = example_image(size)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from abnn_mmseg.compat import Normalization
-from abnn_mmseg.models.guaranteed import current
+from abnn_mmseg.models.guaranteed import current_guarantees
 from abnn_mmseg.models.posteriors import BankPosterior
 from abnn_mmseg.models.posteriors.graph import GraphNetworks
 from abnn_mmseg.models.segmentor import BayesianSegmentor
@@ -86,7 +86,7 @@ class DeployedSegmentor(nn.Module):
         """The outputs of the original network with a student's head."""
         posterior, scores = self.model.posterior, self.model.scores
         meta = dict(img_shape=torch.Size(inputs.shape[2:]))
-        networks = posterior.draws(
+        networks = posterior.make_networks(
             lambda images: self.model.encode_decode(images, [meta]))
         statistics = centre = statistics_for(scores)
         for number, view in enumerate(posterior.views):
@@ -94,7 +94,7 @@ class DeployedSegmentor(nn.Module):
             posterior.observe(statistics, view.through(chunk, inputs)[:, 0])
         if self.model.prediction != 'posterior_mean':
             centre = statistics_for(scores)
-            centre.update(self.model._to_logits(networks.base()(inputs)[0]))
+            centre.update(self.model.to_logits(networks.base()(inputs)[0]))
         maps = compute_scores(statistics, scores)
         return self._outputs(
             centre.probability[:, None],
@@ -125,7 +125,7 @@ class DeployedSegmentor(nn.Module):
 
     def _forward(self, size: Sequence[int], inputs: Tensor) -> Tensor:
         """Logits of the given size."""
-        return self.model._to_logits(self.model.encode_decode(
+        return self.model.to_logits(self.model.encode_decode(
             inputs, [dict(img_shape=torch.Size(size))]))
 
     def _networks(self, posterior: BankPosterior, **options) -> Logits:
@@ -158,7 +158,7 @@ def changes_of(model: BayesianSegmentor) -> list[str]:
 
 def kept_guarantees(model: BayesianSegmentor) -> list[Guarantee]:
     """The guarantees that also hold for the graph of a segmentor."""
-    return [] if changes_of(model) else current(model)
+    return [] if changes_of(model) else current_guarantees(model)
 
 
 def channels_of(model: nn.Module) -> int:

@@ -81,8 +81,8 @@ class Distillation(BaseModel):
         # Gradients reach the student's own norms through the pass.
         with torch.set_grad_enabled(has_norms):
             features, logits = self.student.watch(
-                segmentor, partial(segmentor._logits, metas), inputs)
-            logits = as_classes(segmentor._to_logits(logits).float())
+                segmentor, partial(segmentor.head_outputs, metas), inputs)
+            logits = as_classes(segmentor.to_logits(logits).float())
         outputs = self.student([f.detach() for f in features], logits)
         losses: dict[str, list[Tensor]] = {}
         for one, statistics in zip(outputs, answer):
@@ -113,7 +113,7 @@ class Distillation(BaseModel):
 def _class_map(segmentor: BayesianSegmentor, inputs: Tensor,
                metas: list[dict]) -> Tensor:
     """The classes that the original network predicts."""
-    logits = segmentor._to_logits(segmentor._logits(metas, inputs))
+    logits = segmentor.to_logits(segmentor.head_outputs(metas, inputs))
     return as_classes(logits).argmax(1)
 
 
@@ -124,7 +124,7 @@ def ask(segmentor: BayesianSegmentor, posterior: Posterior, inputs: Tensor,
     before, segmentor.scores = segmentor.scores, tuple(scores)
     try:
         return segmentor.answer(
-            inputs, whole_metas(inputs), posterior, (), numbers).draws
+            inputs, whole_metas(inputs), posterior, (), numbers).statistics
     finally:
         segmentor.scores = before
 

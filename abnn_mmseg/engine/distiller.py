@@ -38,7 +38,7 @@ from abnn_mmseg.members.files import (
     read_members,
     save_members,
 )
-from abnn_mmseg.members.guarantees import weights_of
+from abnn_mmseg.members.guarantees import weights_digest
 from abnn_mmseg.members.students import KEY, norm_fingerprint, student_state
 from abnn_mmseg.models.posteriors import Posterior
 from abnn_mmseg.models.posteriors.options import check_options
@@ -148,7 +148,7 @@ class Distiller:
         self.model = MODELS.build(cfg.model) if model is None else model
         load_base(self.model, cfg.load_from)
         self.teacher = check_teacher(self.model.posterior, networks)
-        self.settings['weights'] = weights_of(self.teacher)
+        self.settings['weights'] = weights_digest(self.teacher)
         self.model.to(get_device()).eval()
 
     def _settings(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@ from mmengine.config import Config, ConfigDict
 from mmseg.registry import DATASETS
 
 from abnn_mmseg.datasets import AnomalySegDataset
+from abnn_mmseg.datasets.check import leaf_datasets
 from abnn_mmseg.uncertainty import DEFAULT_SCORES
 
 IOU = dict(type='IoUMetric', iou_metrics=['mIoU'])
@@ -70,8 +71,6 @@ def pipeline_of(cfg: Config, split: str) -> list:
 
 
 def _dataset(cfg: Config, split: str) -> dict:
-    """The dataset of a loader, without wrappers."""
-    dataset = (cfg.get(f'{split}_dataloader') or {}).get('dataset') or {}
-    while 'dataset' in dataset or 'datasets' in dataset:
-        dataset = dataset.get('dataset') or dataset['datasets'][0]
-    return dataset
+    """The first dataset of a loader, without wrappers."""
+    loader = cfg.get(f'{split}_dataloader') or {}
+    return next(leaf_datasets(loader.get('dataset') or {}))

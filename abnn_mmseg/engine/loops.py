@@ -1,9 +1,7 @@
 """Registered loops: train all members of a config, or distil a student."""
 import copy
-from typing import Any
 
 from mmengine.config import Config
-from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 from mmseg.registry import LOOPS
 from torch import nn
@@ -11,6 +9,7 @@ from torch import nn
 from abnn_mmseg.compat import BareLoop, forget_checkpoints
 from abnn_mmseg.engine.base import check_base
 from abnn_mmseg.engine.distiller import Distiller
+from abnn_mmseg.engine.runners import bare_model
 from abnn_mmseg.engine.trainer import MemberTrainer
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.checkpoints import safe_globals
@@ -39,12 +38,11 @@ class JobLoop(BareLoop):
 
     def run(self) -> nn.Module:
         """Do the unfinished part of the job; return the model."""
-        model: Any = self.runner.model
         cfg = copy.deepcopy(self.runner.cfg)
         cfg.work_dir = self.runner.work_dir
         with safe_globals():
-            self.do(cfg, model.module if is_model_wrapper(model) else model)
-        return model
+            self.do(cfg, bare_model(self.runner.model))
+        return self.runner.model
 
     def do(self, cfg: Config, model: BayesianSegmentor) -> None:
         """Do the job of a config with its model."""

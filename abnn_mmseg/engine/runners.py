@@ -13,6 +13,7 @@ from mmengine.config import Config
 from mmengine.dist import barrier, master_only
 from mmengine.hooks import Hook
 from mmengine.logging import MMLogger
+from mmengine.model import BaseTTAModel, is_model_wrapper
 from mmengine.runner import Runner
 from torch import nn
 
@@ -117,6 +118,13 @@ def training_runner(model: nn.Module, cfg: Config, folder: Path,
         randomness=dict(cfg.get('randomness') or {}, seed=seed),
         train_dataloader=replayable(loader, seed),
         load_from=last, resume=last is not None, **changes)
+
+
+def bare_model(model: Any) -> Any:
+    """The model inside DDP and test-time augmentation."""
+    while is_model_wrapper(model) or isinstance(model, BaseTTAModel):
+        model = model.module
+    return model
 
 
 def train_and_close(runner: Runner, *hooks: Hook) -> None:

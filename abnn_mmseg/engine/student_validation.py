@@ -14,6 +14,7 @@ from abnn_mmseg.evaluation.fields import (
     IN_DISTRIBUTION,
     OOD,
     VOID_COLUMN,
+    anomaly_histogram,
 )
 from abnn_mmseg.evaluation.histograms import ScoreHistogram
 from abnn_mmseg.members.images import Images
@@ -49,8 +50,11 @@ def validate(cfg: Config, model: BayesianSegmentor, teacher: Posterior,
         ``kept``, its share of the teacher's gain in divergence.
     """
     data = Images(model, pasted(cfg), images)
-    posteriors = dict(base=_base(model), teacher=teacher,
-                      student=_student(model, student))
+    base, answering = DeterministicPosterior(), DistilledPosterior()
+    base.attach(model)
+    answering.attach(model)
+    answering.student = student
+    posteriors = dict(base=base, teacher=teacher, student=answering)
     far: dict[str, float] = dict.fromkeys(posteriors, 0.)
     found: dict[str, ScoreHistogram] = {}
     for batch in progress(data, 'Validation', len(data)):
@@ -61,7 +65,7 @@ def validate(cfg: Config, model: BayesianSegmentor, teacher: Posterior,
         for name, statistics in answers.items():
             far[name] += divergence(
                 answers['teacher'], statistics) / len(data)
-            own = _histogram(statistics, labels)
+            own = anomaly_histogram(entropy(statistics), labels)
             found[name] = found[name].merge(own) if name in found else own
     return [_row(name, far, found[name]) for name in posteriors]
 
@@ -76,19 +80,6 @@ def pasted(cfg: Config) -> ConfigDict:
     return dataset
 
 
-def _base(model: BayesianSegmentor) -> Posterior:
-    posterior = DeterministicPosterior()
-    posterior.attach(model)
-    return posterior
-
-
-def _student(model: BayesianSegmentor, student: Student) -> Posterior:
-    posterior = DistilledPosterior()
-    posterior.attach(model)
-    posterior.student = student
-    return posterior
-
-
 def _labels(sample, statistics: StreamingStatistics) -> Tensor:
     labels = sample.gt_anomaly.data.to(statistics.probability.device).long()
     size = statistics.probability.shape[1:]
@@ -96,12 +87,6 @@ def _labels(sample, statistics: StreamingStatistics) -> Tensor:
         # Labels of images that a test pipeline resizes keep their size.
         labels = F.interpolate(labels[None].float(), size)[0].long()
     return labels[0].masked_fill(labels[0] == IGNORE, VOID_COLUMN)
-
-
-def _histogram(statistics: StreamingStatistics,
-               labels: Tensor) -> ScoreHistogram:
-    return ScoreHistogram.from_scores(
-        entropy(statistics), labels, 3).keep_labels(2)
 
 
 def _row(name: str, far: dict[str, float],

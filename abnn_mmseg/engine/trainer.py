@@ -38,7 +38,7 @@ from abnn_mmseg.members.files import (
     read_members,
     save_members,
 )
-from abnn_mmseg.members.guarantees import weights_of
+from abnn_mmseg.members.guarantees import weights_digest
 from abnn_mmseg.models.losses import RandomPriorCrossEntropyLoss
 from abnn_mmseg.models.posteriors.options import check_options
 from abnn_mmseg.models.segmentor import BayesianSegmentor
@@ -117,7 +117,7 @@ class MemberTrainer:
         elif not overwrite:
             self._check_free()
         # Building a model may change its config.
-        self.training = training_settings(cfg)
+        self.settings = training_settings(cfg)
         check_options(cfg.model.posterior)
         # Missing data is reported before a missing base.
         DATASETS.build(cfg.train_dataloader.dataset)
@@ -131,10 +131,11 @@ class MemberTrainer:
         # Members that the config names are for testing only.
         self.model.posterior.member_files = None
         load_base(self.model, cfg.load_from)
-        self.base = norm_state(self.model)
+        self.base_norms = norm_state(self.model)
         self.fingerprint = fingerprint(self.model)
-        self.weights = weights_of(self.model.posterior)
-        self._validator: Optional[MemberValidator] = None
+        self.base_digest = weights_digest(self.model.posterior)
+        self.validator = MemberValidator(
+            self.model, cfg, self.folder / 'validation')
 
     def _check_free(self) -> None:
         """Refuse a folder whose finished members would be replaced."""
@@ -157,23 +158,21 @@ class MemberTrainer:
 
     def _run(self) -> list[dict]:
         if not self.cfg.get('resume'):
-            self._forget()
+            self._remove_earlier()
         for number in self.numbers:
             if not (self.cfg.get('resume') and self._is_finished(number)):
                 self._train(number)
         if not all(self._is_finished(k) for k in range(self.count)):
             return []
         self._merge()
-        rows = self.table()
-        if self._validator is not None:
-            self._validator.close()
-            self._validator = None
+        rows = self.table() if self.validator.is_wanted else []
+        self.validator.close()
         if rows and is_main_process():
             write_metrics(self.folder / 'validation.json', {
                 row.pop('name'): row for row in copy.deepcopy(rows)})
         return rows
 
-    def _forget(self) -> None:
+    def _remove_earlier(self) -> None:
         """Remove the members of an earlier training.
 
         They may have had other settings, and a later ``resume`` would keep
@@ -197,19 +196,19 @@ class MemberTrainer:
         [member] = read_members(self.path(number))
         check_members(self.model, [member])
         meta = member['meta']
-        own = self._settings(number)
+        own = self._settings_of(number)
         known = {**(meta.get('training') or {}),
                  **{name: meta.get(name) for name in own}}
         if 'base' not in meta:
             # Imported members lack it; their fingerprint was checked.
             own.pop('base'), known.pop('base')
-        check_settings(self.path(number), known, {**self.training, **own})
+        check_settings(self.path(number), known, {**self.settings, **own})
         return True
 
-    def _settings(self, number: int) -> dict:
-        """Settings that a member's file must have."""
+    def _settings_of(self, number: int) -> dict:
+        """What else the file of a member must agree in."""
         return dict(
-            base=self.weights,
+            base=self.base_digest,
             seed=self.seed + number,
             alpha=self.model.posterior.alpha,
             scope=self.model.posterior.scope,
@@ -225,12 +224,13 @@ class MemberTrainer:
         train_and_close(runner, cost, ProgressHook(
             f'Member {number}', self.numbers.index(number),
             len(self.numbers)))
-        state, meta = self._chosen(runner)
+        state, meta = self._result(runner)
         meta.update(
-            self._settings(number), member=number, seconds=cost.seconds,
-            training=self.training)
-        if self._validates():
-            meta['metrics'] = self._score(f'member {number}', [state])
+            self._settings_of(number), member=number, seconds=cost.seconds,
+            training=self.settings)
+        if self.validator.is_wanted:
+            meta['metrics'] = self.validator.score(
+                f'member {number}', [state])
         if is_main_process():
             save_members(self.path(number), [dict(state=state, meta=meta)],
                          self.fingerprint)
@@ -238,7 +238,7 @@ class MemberTrainer:
 
     def _restore(self) -> None:
         """Set all norms to those of the base."""
-        self.model.load_state_dict(self.base, strict=False)
+        self.model.load_state_dict(self.base_norms, strict=False)
         self.model.zero_grad(set_to_none=True)
 
     def _runner(self, number: int) -> Runner:
@@ -246,13 +246,13 @@ class MemberTrainer:
         return training_runner(
             self.model, self.cfg, self.folder / f'member_{number}',
             self.cfg.train_dataloader, self.seed + number,
-            {**self.training, **self._settings(number)},
+            {**self.settings, **self._settings_of(number)},
             bool(self.cfg.get('resume')),
             default_hooks=default_hooks(self.cfg),
             custom_hooks=with_hooks(self.cfg, 'AuditHook', 'StabilityHook',
                                      'MemberHook'))
 
-    def _chosen(self, runner: Runner) -> tuple[dict[str, Tensor], dict]:
+    def _result(self, runner: Runner) -> tuple[dict[str, Tensor], dict]:
         """Norms and description of the best checkpoint, else of the last.
 
         With ``EMAHook`` the ``state_dict`` of a checkpoint holds the averaged
@@ -281,33 +281,9 @@ class MemberTrainer:
 
     def table(self) -> list[dict]:
         """Validation metrics of the base, each member, and all together."""
-        if not self._validates():
-            return []
         self._restore()
-        members = [read_members(self.path(k))[0] for k in range(self.count)]
-        rows = [dict(name='base', **self._score('base', None))]
-        for k, member in enumerate(members):
-            name, known = f'member {k}', member['meta'].get('metrics')
-            rows.append(dict(
-                name=name, **(known or self._score(name, [member['state']]))))
-        if len(members) > 1:
-            name = f'all {len(members)}'
-            rows.append(dict(name=name, **self._score(
-                name, [member['state'] for member in members])))
-        return rows
-
-    def _validates(self) -> bool:
-        """Whether members are validated, which takes M x L passes an image."""
-        return (self.cfg.get('val_dataloader') is not None
-                and self.cfg.get('validate_members', True))
-
-    def _score(self, name: str,
-               states: Optional[list[dict[str, Tensor]]]) -> dict:
-        """Validation metrics of members, or of the base alone."""
-        if self._validator is None:
-            self._validator = MemberValidator(
-                self.model, self.cfg, self.folder / 'validation')
-        return self._validator.score(name, states)
+        return self.validator.table(
+            [read_members(self.path(k))[0] for k in range(self.count)])
 
 
 def _holds(path: Path, members: list[dict]) -> bool:

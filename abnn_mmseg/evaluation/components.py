@@ -13,12 +13,10 @@ class Agreement(NamedTuple):
 
     Attributes:
         truth (np.ndarray): sIoU of every true area.
-        found (np.ndarray): sIoU of every found area.
         precision (np.ndarray): The share of each found area that is true
             (PPV).
     """
     truth: np.ndarray
-    found: np.ndarray
     precision: np.ndarray
 
 
@@ -56,7 +54,7 @@ def agreement(truth: np.ndarray, found: np.ndarray) -> Agreement:
     areas = shared.sum(0)[1:]
     covered = shared[1:, 1:].sum(0)
     precision = covered / np.maximum(areas, 1)
-    return Agreement(_adjusted(shared), _adjusted(shared.T), precision)
+    return Agreement(_adjusted(shared), precision)
 
 
 def _adjusted(shared: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from abnn_mmseg.datasets.protocol import (  # noqa: F401
     IN_DISTRIBUTION,
     OOD,
 )
+from abnn_mmseg.evaluation.histograms import ScoreHistogram
 
 # The column of void pixels in the counts of a histogram. In label files void
 # is 255.
@@ -49,6 +50,17 @@ def pixel_kinds(sample: dict, scores: Tensor) -> Tensor:
         return anomaly_labels(sample, scores)
     labels = _ground_truth(sample, 'gt_sem_seg', 'LoadAnnotations', scores)
     return (labels == IGNORE).to(torch.uint8) * VOID_COLUMN
+
+
+def anomaly_histogram(scores: Tensor, labels: Tensor) -> ScoreHistogram:
+    """Count the in-distribution and OOD pixels by score, without void.
+
+    Args:
+        scores (Tensor): The score of each pixel.
+        labels (Tensor): See :func:`anomaly_labels`.
+    """
+    return ScoreHistogram.from_scores(
+        scores, labels, VOID_COLUMN + 1).keep_labels(VOID_COLUMN)
 
 
 def class_logits(sample: dict) -> Tensor:

@@ -23,10 +23,10 @@ from abnn_mmseg.evaluation.fields import (
     IN_DISTRIBUTION,
     OOD,
     VOID_COLUMN,
+    anomaly_histogram,
     anomaly_labels,
     score_map,
 )
-from abnn_mmseg.evaluation.histograms import ScoreHistogram
 from abnn_mmseg.evaluation.running import RunningMetric, Totals, merge_totals
 from abnn_mmseg.uncertainty import check_scores
 
@@ -96,9 +96,8 @@ class RegionMetric(RunningMetric):
         labels = anomaly_labels(sample, maps[self.scores[0]])
         totals: Totals = {}
         if self.thresholds is None:
-            totals = {score: ScoreHistogram.from_scores(
-                values, labels, 3).keep_labels(2)
-                for score, values in maps.items()}
+            totals = {score: anomaly_histogram(values, labels)
+                      for score, values in maps.items()}
         planes = {score: values.float().cpu().numpy()
                   for score, values in maps.items()}
         truth = labels.cpu().numpy()

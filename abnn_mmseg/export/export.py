@@ -3,29 +3,25 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional, Union
 
 import torch
 from mmengine.dist import all_reduce, get_dist_info
-from mmseg.registry import DATASETS
 
 from abnn_mmseg.export.fingerprint import model_fingerprint
-from abnn_mmseg.export.formats import FORMATS
-from abnn_mmseg.export.inferencer import ABNNInferencer, unwrapped
-from abnn_mmseg.export.inputs import Frames, fps_of
-from abnn_mmseg.export.pipeline import Loaded, Pipeline
+from abnn_mmseg.export.inferencer import ABNNInferencer
+from abnn_mmseg.export.inputs import fps_of
+from abnn_mmseg.export.items import Item, find_items, volumes_of
+from abnn_mmseg.export.pipeline import Loaded
 from abnn_mmseg.export.record import Record
 from abnn_mmseg.export.result import MapResult
 from abnn_mmseg.export.scales import with_scales
 from abnn_mmseg.export.tiling import TiledInferencer
 from abnn_mmseg.export.writers import ThreadedWriter, WriterSettings
-from abnn_mmseg.utils.configs import part_of
 from abnn_mmseg.utils.console import progress_bar
 
-SPLITS = ('train', 'val', 'test')
 # Formats in colours; the number of images on which scales are measured.
 PICTURES, MEASURED = {'heatmap', 'overlay', 'video'}, 4
 
@@ -34,13 +30,6 @@ class Export(NamedTuple):
     """Number of images written, and of images that were complete before."""
     written: int
     skipped: int
-
-
-class Item(NamedTuple):
-    """An image that is not loaded yet: its name, loader and files."""
-    name: str
-    load: Callable[[], Loaded]
-    files: Sequence[Path]
 
 
 def export_maps(inferencer: ABNNInferencer,
@@ -84,11 +73,11 @@ def export_maps(inferencer: ABNNInferencer,
     """
     _check(formats, probability, limit, shard, settings)
     if 'nifti' in formats:
-        settings['volumes'] = _volumes(source, tile)
+        settings['volumes'] = volumes_of(source, tile)
     if tile is not None:
         inferencer = TiledInferencer(inferencer, tile)
     count, items = find_items(inferencer, source, folder)
-    _complete(settings, inferencer, source, shard)
+    _fill_in(settings, inferencer, source, shard)
     rank, world = get_dist_info()
     part, parts = shard_of(shard, rank, world)
     record = Record(
@@ -123,8 +112,8 @@ class _Run:
             limit = min(limit, sys.maxsize)
             count, items = min(limit, count or limit), islice(items, limit)
         self.count = count or 0
-        self.listed = hashlib.sha256()
-        self.items = _listing(items, self.listed)
+        self.names = hashlib.sha256()
+        self.items = _with_digest(items, self.names)
         self.written = self.skipped = 0
 
     def export(self, part: int, parts: int, batch_size: int,
@@ -147,7 +136,7 @@ class _Run:
                 self.inferencer.write_to(writers, self._show)
             results = self.inferencer.results(
                 self._unfinished(part, parts), batch_size, probability,
-                0 if self.is_live else None)
+                ahead=0 if self.is_live else None)
             if not PICTURES.isdisjoint(self.record.formats):
                 is_tiled = isinstance(self.inferencer, TiledInferencer)
                 results = with_scales(
@@ -157,7 +146,7 @@ class _Run:
             writer.wait()
             if shard is not None:
                 self.record.note_shard(
-                    f'{part + 1}/{parts}', self.listed.hexdigest()[:16])
+                    f'{part + 1}/{parts}', self.names.hexdigest()[:16])
             done = torch.tensor([self.written, self.skipped])
             all_reduce(done)
         return Export(*done.tolist())
@@ -184,9 +173,9 @@ class _Run:
             if not self.is_live:
                 raise
 
-    def _show(self, part: float) -> None:
-        """Move the bar to the finished images and a part of the next."""
-        self._bar(self.written + self.skipped + part)
+    def _show(self, share: float) -> None:
+        """Move the bar to the finished images and a share of the next."""
+        self._bar(self.written + self.skipped + share)
 
 
 def _check(formats: Sequence[str], probability: bool, limit: Optional[int],
@@ -206,8 +195,8 @@ def _check(formats: Sequence[str], probability: bool, limit: Optional[int],
                          'or None for all.')
 
 
-def _complete(settings: dict, inferencer: ABNNInferencer,
-              source: Union[str, Path], shard: Optional[str]) -> None:
+def _fill_in(settings: dict, inferencer: ABNNInferencer,
+             source: Union[str, Path], shard: Optional[str]) -> None:
     """Fill in settings that depend on other arguments and the members."""
     if shard is not None:
         settings['resume'] = True
@@ -220,24 +209,11 @@ def _complete(settings: dict, inferencer: ABNNInferencer,
         for g in inferencer.guarantees} or None
 
 
-def _listing(items: Iterator[Item], digest: Any) -> Iterator[Item]:
-    """The items; their names go into a digest as they pass."""
+def _with_digest(items: Iterator[Item], digest: Any) -> Iterator[Item]:
+    """Yield the items; update a digest with the name of each."""
     for item in items:
         digest.update(os.fsencode(item.name) + b'\0')
         yield item
-
-
-def _volumes(source: Union[str, Path],
-             tile: Optional[int]) -> dict[str, Path]:
-    """The volumes for the format ``nifti``."""
-    if tile is not None:
-        raise ValueError("The format 'nifti' has whole slices; leave out "
-                         '--tile.')
-    found = {} if source in SPLITS else Frames(source).volumes
-    if not found:
-        raise ValueError(f"The format 'nifti' needs volumes, but {source} "
-                         'has none; give .nii or .nii.gz files.')
-    return found
 
 
 def shard_of(shard: Optional[str], rank: int,
@@ -251,63 +227,3 @@ def shard_of(shard: Optional[str], rank: int,
         raise ValueError(f'shard={shard!r} is not one of the parts; write '
                          '3/16 for the third of 16.')
     return (int(number) - 1) * world + rank, int(count) * world
-
-
-def find_items(inferencer: ABNNInferencer, source: Union[str, Path],
-               folder: Union[None, str, Path] = None
-               ) -> tuple[Optional[int], Iterator[Item]]:
-    """The number of images of a source, and an iterator over them.
-
-    The number is None for a camera. If the output ``folder`` lies in a folder
-    of images, the maps in it are not used as inputs.
-    """
-    if source in SPLITS and not Path(source).exists():
-        return _dataset_items(inferencer, str(source))
-    frames = Frames(source)
-    if folder is not None and isinstance(source, (str, Path)) and (
-            Path(source).is_dir()):
-        maps = _folders_of_maps(Path(source), Path(folder))
-        frames.files = [
-            frame for frame in frames.files
-            if not _real(str(frame.image)).startswith(maps)]
-    return None if frames.live else len(frames), (
-        Item(frame.name, partial(inferencer.load, frame),
-             [frames.video or Path(str(frame.image))]) for frame in frames)
-
-
-def _folders_of_maps(source: Path, folder: Path) -> tuple[str, ...]:
-    """Prefixes of the paths of maps inside a folder of images."""
-    source, folder = (Path(os.path.realpath(p)) for p in (source, folder))
-    if source == folder:
-        return tuple(str(folder / form) + os.sep for form in FORMATS)
-    return (str(folder) + os.sep, ) if source in folder.parents else ()
-
-
-def _real(path: str) -> str:
-    """A file's path, without links to folders."""
-    folder, name = os.path.split(path)
-    return os.path.join(os.path.realpath(folder), name)
-
-
-def _dataset_items(inferencer: ABNNInferencer,
-                   split: str) -> tuple[int, Iterator[Item]]:
-    cfg = unwrapped(part_of(inferencer.cfg, f'{split}_dataloader').dataset)
-    dataset = DATASETS.build(cfg)
-    pipeline = inferencer.pipeline
-    if split != 'train':
-        # The training pipeline crops and flips at random.
-        pipeline = Pipeline(cfg.pipeline, pipeline.channels, pipeline.side)
-    folder = Path(dataset.data_prefix['img_path'])
-
-    def item(index: int) -> Item:
-        """The image and label of the dataset at this index."""
-        info = dataset.get_data_info(index)
-        path = Path(info['img_path'])
-        inside = folder in path.parents
-        inner = path.relative_to(folder) if inside else Path(path.name)
-        name = inner.with_suffix('').as_posix()
-        labels = info.get('seg_map_path')
-        return Item(name, partial(pipeline.load_labelled, name, info),
-                    [path] if labels is None else [path, Path(labels)])
-
-    return len(dataset), map(item, range(len(dataset)))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from abnn_mmseg.engine.loading import bayesian_model_cfg
 from abnn_mmseg.export.inferencer import ABNNInferencer
-from abnn_mmseg.models.bnl import bayesian_layers
+from abnn_mmseg.models.bayesian_norm import bayesian_layers
 from abnn_mmseg.utils.checkpoints import bytes_of, is_prior
 from abnn_mmseg.utils.files import digest_of
 

@@ -22,7 +22,10 @@ from abnn_mmseg.evaluation.fields import class_logits
 from abnn_mmseg.export.inputs import Frame, Frames, Input
 from abnn_mmseg.export.pipeline import Loaded, Pipeline
 from abnn_mmseg.export.result import MapResult
-from abnn_mmseg.models.guaranteed import current, why_none
+from abnn_mmseg.models.guaranteed import (
+    current_guarantees,
+    why_no_guarantee,
+)
 from abnn_mmseg.uncertainty import check_scores
 from abnn_mmseg.uncertainty.guarantees import (
     ALARM_RISKS,
@@ -106,13 +109,14 @@ class ABNNInferencer:
     @property
     def guarantees(self) -> list[Guarantee]:
         """The guarantees of the label sets and alarms in results."""
-        return current(self.model)
+        return current_guarantees(self.model)
 
     @property
     def missing(self) -> dict[str, str]:
         """Why results have no label sets, or no alarms."""
-        reasons = {kind: why_none(self.model, risks) for kind, risks in (
-            ('sets', SET_RISKS), ('alarms', ALARM_RISKS))}
+        reasons = {
+            kind: why_no_guarantee(self.model, risks)
+            for kind, risks in (('sets', SET_RISKS), ('alarms', ALARM_RISKS))}
         return {kind: why for kind, why in reasons.items() if why}
 
     def __call__(self,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, NamedTuple, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 import numpy as np
 from mmseg.structures import SegDataSample
@@ -25,6 +25,7 @@ from abnn_mmseg.export.pipeline import (
     open_npy,
     to_rgb,
 )
+from abnn_mmseg.export.preview import PREDICTION, Preview, more_planes
 from abnn_mmseg.export.rasters import (
     NO_CLASS,
     SUFFIXES,
@@ -32,23 +33,13 @@ from abnn_mmseg.export.rasters import (
     has_rasterio,
 )
 from abnn_mmseg.export.result import MapResult
+from abnn_mmseg.export.tile_grid import Tile, make_tiles
 from abnn_mmseg.export.writers import Writer
 from abnn_mmseg.export.writers.tiles import Planes, TileWriter
 from abnn_mmseg.models.segmentor import BayesianSegmentor
-from abnn_mmseg.models.windows import window_slices
+from abnn_mmseg.models.windows import slides
 
-PREDICTION = 'prediction'
-# Prefix of the name of a plane, before the risk.
-GUARANTEED = 'guaranteed '
 PREVIEW_SIDE = 2048
-
-
-class Tile(NamedTuple):
-    """Rows and columns of a tile, and of all windows that overlap it."""
-    rows: slice
-    columns: slice
-    seen_rows: slice
-    seen_columns: slice
 
 
 class TiledInferencer(ABNNInferencer):
@@ -73,7 +64,7 @@ class TiledInferencer(ABNNInferencer):
                                  inferencer.pipeline.channels, PREVIEW_SIDE)
         self.tile = tile
         self.files: list[TileWriter] = []
-        self.show: Callable[[float], None] = lambda part: None
+        self.show: Callable[[float], None] = lambda share: None
 
     def write_to(self, writers: Sequence[Writer],
                  show: Callable[[float], None]) -> None:
@@ -123,7 +114,7 @@ class TiledInferencer(ABNNInferencer):
         parts = super().results(
             (partial(_part, loaded, tile) for tile in tiles), batch_size,
             probability)
-        preview = _Preview(size)
+        preview = Preview(size, PREVIEW_SIDE)
         source = loaded.data['inputs']
         with self._open_files(loaded.name, size, source) as files:
             for number, (tile, part) in enumerate(zip(tiles, parts), 1):
@@ -133,13 +124,7 @@ class TiledInferencer(ABNNInferencer):
                         planes, source.valid(tile.rows, tile.columns))
                 for name, file in files:
                     file.put(tile.rows, tile.columns, planes[name])
-                if part.probability is not None:
-                    planes['probability'] = part.probability.transpose(1, 2, 0)
-                planes.update({
-                    f'{GUARANTEED}{risk}': np.moveaxis(plane, 0, -1)
-                    if plane.ndim == 3 else plane
-                    for risk, plane in part.guaranteed.items()})
-                preview.put(tile, planes)
+                preview.put(tile, {**planes, **more_planes(part)})
                 self.show(number / len(tiles))
         result = preview.result(loaded)
         result.thresholds = self.thresholds
@@ -225,79 +210,6 @@ def _part(loaded: Loaded, tile: Tile) -> Loaded:
     return Loaded(loaded.name, dict(inputs=seen, data_samples=sample), None)
 
 
-class _Preview:
-    """Every n-th pixel of the maps of an image."""
-
-    def __init__(self, size: tuple[int, int]) -> None:
-        self.step = -(-max(size) // PREVIEW_SIDE)
-        self.size = tuple(-(-side // self.step) for side in size)
-        self.planes: dict[str, np.ndarray] = {}
-
-    def put(self, tile: Tile, planes: dict[str, np.ndarray]) -> None:
-        """Keep every n-th pixel of the planes ``[H, W, ...]`` of a tile."""
-        own, target = zip(*(
-            (slice(-span.start % self.step, None, self.step),
-             slice(-(-span.start // self.step), -(-span.stop // self.step)))
-            for span in (tile.rows, tile.columns)))
-        for name, values in planes.items():
-            if name not in self.planes:
-                self.planes[name] = np.empty(
-                    self.size + values.shape[2:], values.dtype)
-            # Pictures and tables cannot hold NaN.
-            self.planes[name][target] = np.nan_to_num(values[own])
-
-    def result(self, loaded: Loaded) -> MapResult:
-        """The result, with the picture and, if known, the ground truth."""
-        maps = dict(self.planes)
-        probability = maps.pop('probability', None)
-        guaranteed = {name: maps.pop(name) for name in list(maps)
-                      if name.startswith(GUARANTEED)}
-        sample = loaded.data.get('data_samples')
-
-        def known(field: str) -> Optional[np.ndarray]:
-            """A smaller copy of a field, or None if there is none."""
-            if sample is None or field not in sample:
-                return None
-            return every_nth(sample.get(field).data[0].numpy(), PREVIEW_SIDE)
-
-        return MapResult(
-            loaded.name, maps.pop(PREDICTION), maps, image=loaded.image,
-            ground_truth=known('gt_sem_seg'), anomaly=known('gt_anomaly'),
-            probability=(None if probability is None else
-                         probability.transpose(2, 0, 1)),
-            guaranteed={
-                name[len(GUARANTEED):]: np.moveaxis(plane, -1, 0)
-                if plane.ndim == 3 else plane
-                for name, plane in guaranteed.items()})
-
-
-def make_tiles(size: tuple[int, int], side: int, crop: tuple[int, int],
-               stride: tuple[int, int]) -> list[Tile]:
-    """Tiles of an image, row by row."""
-    rows, columns = (
-        _spans(*arguments)
-        for arguments in zip(size, (side, side), crop, stride))
-    return [Tile(row, column, seen_row, seen_column)
-            for row, seen_row in rows for column, seen_column in columns]
-
-
-def _spans(size: int, side: int, crop: int,
-           stride: int) -> list[tuple[slice, slice]]:
-    """Split one axis; return each part and the range of its windows.
-
-    All windows but the last start at multiples of the stride. So the windows
-    of a part are those of an image of that size.
-    """
-    windows = window_slices(size, crop, stride)
-    spans = []
-    for start in range(0, size, side):
-        stop = min(start + side, size)
-        touching = [w for w in windows if w.start < stop and w.stop > start]
-        spans.append((slice(start, stop),
-                      slice(touching[0].start, touching[-1].stop)))
-    return spans
-
-
 def _shape(rows: slice, columns: slice) -> tuple[int, int]:
     return rows.stop - rows.start, columns.stop - columns.start
 
@@ -306,7 +218,7 @@ def _check(model: BayesianSegmentor, tile: int) -> None:
     """Raise ValueError if images cannot be predicted by tiles."""
     if tile < 1:
         raise ValueError(f'tile={tile} must be at least 1 pixel.')
-    if (model.test_cfg or {}).get('mode', 'whole') != 'slide':
+    if not slides(model.test_cfg):
         raise ValueError(
             "large images are predicted window by window; write test_cfg="
             "dict(mode='slide', crop_size=(768, 768), stride=(512, 512)) in "

@@ -11,7 +11,7 @@ from torch import Tensor
 from abnn_mmseg.engine.loading import BAYESIAN
 from abnn_mmseg.engine.settings import training_settings
 from abnn_mmseg.members.files import fingerprint, norm_state, save_members
-from abnn_mmseg.members.guarantees import weights_of
+from abnn_mmseg.members.guarantees import weights_digest
 from abnn_mmseg.models.posteriors.bank import BankPosterior
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.configs import part_of
@@ -54,7 +54,7 @@ def fit_settings(cfg: Config, model: BayesianSegmentor) -> dict[str, Any]:
         model (BayesianSegmentor): With the weights of the base.
     """
     val = cfg.get('val_dataloader') or {}
-    more = dict(base=weights_of(model.posterior),
+    more = dict(base=weights_digest(model.posterior),
                 scope=cfg.model.posterior.scope, images=val.get('dataset'))
     return {**training_settings(cfg),
             **json.loads(json.dumps(more, default=str))}

@@ -48,7 +48,7 @@ def pixel_logits(model: BayesianSegmentor, batch: Batch
             'the data_preprocessor pads images (its test_cfg, or size_'
             'divisor), and padding has no labels to fit to; remove it.')
     outputs = as_classes(model.encode_decode(batch.inputs, batch.metas))
-    for sample, logits in zip(batch.samples, model._to_logits(outputs)):
+    for sample, logits in zip(batch.samples, model.to_logits(outputs)):
         shape = sample.gt_sem_seg.data.shape[-2:]
         if logits.shape[1:] != shape:
             logits = resize(logits[None], shape, mode='bilinear',

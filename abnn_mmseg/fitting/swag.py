@@ -18,7 +18,6 @@ from typing import Any, Optional
 import torch
 from mmengine.config import Config
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 from mmseg.registry import HOOKS
 from torch import Tensor
@@ -26,6 +25,7 @@ from torch import Tensor
 from abnn_mmseg.engine.loading import build_segmentor
 from abnn_mmseg.engine.runners import (
     WITHOUT_TESTS,
+    bare_model,
     train_and_close,
     training_runner,
 )
@@ -118,9 +118,7 @@ class SWAGHook(Hook):
         """Take a snapshot if one is due."""
         done = runner.iter + 1 - self.begin
         if done > 0 and done % self.every == 0:
-            model = runner.model
-            if is_model_wrapper(model):
-                model = model.module
+            model = bare_model(runner.model)
             parameters = norm_parameters(model, layers_to_fit(model))
             self.moments.add(torch.cat([
                 p.detach().double().cpu().flatten()

@@ -12,7 +12,7 @@ from mmseg.registry import DATASETS
 
 from abnn_mmseg.evaluation.risks import check_images
 from abnn_mmseg.evaluation.sets import NEEDS, RiskCalibration
-from abnn_mmseg.members.guarantees import weights_of
+from abnn_mmseg.members.guarantees import weights_digest
 from abnn_mmseg.members.images import Images
 from abnn_mmseg.models.guaranteed import settings_of
 from abnn_mmseg.models.segmentor import BayesianSegmentor
@@ -66,7 +66,7 @@ def certify(cfg: Config, model: BayesianSegmentor, wanted: Wanted,
         f'{name} ({type(data.dataset).__name__})',
         settings_of(model, posterior, wanted.risk, model.prediction,
                     model.current_temperature()),
-        weights_of(posterior), score, calibration.part, found['measured'])
+        weights_digest(posterior), score, calibration.part, found['measured'])
 
 
 def check_unseen(cfg: Config, dataset, chosen: list[int], name: str) -> None:

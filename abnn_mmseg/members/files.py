@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from abnn_mmseg.members.guarantees import KEY, load_guarantees, merged
 from abnn_mmseg.members.students import check_student, is_student
-from abnn_mmseg.models.bnl import bayesian_layers
+from abnn_mmseg.models.bayesian_norm import bayesian_layers
 from abnn_mmseg.models.posteriors import Posterior
 from abnn_mmseg.models.posteriors.gaussian import SPREAD
 from abnn_mmseg.models.segmentor import BayesianSegmentor

@@ -31,7 +31,7 @@ def load_guarantees(posterior: Posterior, members: Sequence[dict]) -> None:
     if file is not None:
         known = merged(known, read_guarantees(file))
     if known:
-        weights = weights_of(posterior)
+        weights = weights_digest(posterior)
         known = [g for g in known if g['weights'] == weights]
     posterior.guarantees = [Guarantee.from_dict(g) for g in known]
 
@@ -50,7 +50,7 @@ def merged(known: Sequence[dict], new: Sequence[dict]) -> list[dict]:
     return [*(g for g in known if key(g) not in replaced), *new]
 
 
-def weights_of(posterior: Posterior) -> str:
+def weights_digest(posterior: Posterior) -> str:
     """A digest of all weights of the networks, members included."""
     digest = hashlib.sha256()
     for state in (posterior.model.state_dict(), *posterior.weights()):

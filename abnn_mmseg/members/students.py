@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from abnn_mmseg.models.bnl import bayesian_layers
+from abnn_mmseg.models.bayesian_norm import bayesian_layers
 from abnn_mmseg.models.students import Student
 from abnn_mmseg.utils.checkpoints import bytes_of, check_weights
 

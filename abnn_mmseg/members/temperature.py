@@ -7,7 +7,8 @@ from torch import Tensor
 
 from abnn_mmseg.evaluation.fields import IGNORE, class_labels, class_logits
 from abnn_mmseg.members.images import Batch, Images
-from abnn_mmseg.models.segmentor import PREDICTIONS, BayesianSegmentor
+from abnn_mmseg.models.answering import PREDICTIONS
+from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.uncertainty.temperature import (
     fit_temperature,
     negative_log_likelihood,

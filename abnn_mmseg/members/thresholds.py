@@ -8,6 +8,7 @@ from abnn_mmseg.evaluation.curves import DetectionCurve
 from abnn_mmseg.evaluation.fields import (
     IN_DISTRIBUTION,
     OOD,
+    anomaly_histogram,
     pixel_kinds,
     score_map,
 )
@@ -67,10 +68,8 @@ def _histograms(model: BayesianSegmentor,
     fields = sample.to_dict()
     maps = {score: score_map(fields, score) for score in model.scores}
     labels = pixel_kinds(fields, maps[model.scores[0]])
-    return {
-        score: ScoreHistogram.from_scores(values, labels, 3).keep_labels(2)
-        for score, values in maps.items()
-    }
+    return {score: anomaly_histogram(values, labels)
+            for score, values in maps.items()}
 
 
 def _check_pixels(curve: DetectionCurve, tpr: Optional[float],

@@ -1,5 +1,6 @@
 """Bayesian layers, posteriors, segmentors and losses."""
-from abnn_mmseg.models.bnl import BNL, BNLGN, BNLIN, BNLLN, BayesianNorm
+from abnn_mmseg.models.bayesian_norm import BayesianNorm
+from abnn_mmseg.models.bnl import BNL, BNLGN, BNLIN, BNLLN
 from abnn_mmseg.models.convert import ConversionReport, convert_norms
 from abnn_mmseg.models.losses import RandomPriorCrossEntropyLoss
 from abnn_mmseg.models.posteriors import (

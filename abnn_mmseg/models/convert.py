@@ -12,19 +12,20 @@ from torch import Tensor, nn
 from abnn_mmseg.compat import AnyBatchNorm, AnyInstanceNorm, BatchNormOfAnyRank
 from abnn_mmseg.models import bnl
 from abnn_mmseg.models.architectures import TEXT_ENCODER
+from abnn_mmseg.models.bayesian_norm import BayesianNorm
 from abnn_mmseg.models.scopes import select
 from abnn_mmseg.utils.choices import one_of
 
 # Types of norm_cfg to suggest; users can register others.
 NORM_TYPES = ('BN', 'SyncBN', 'LN', 'GN', 'IN', 'BNL', 'BNLLN', 'BNLGN',
               'BNLIN')
-KNOWN: dict[type[nn.Module], type[bnl.BayesianNorm]] = {
+KNOWN: dict[type[nn.Module], type[BayesianNorm]] = {
     nn.BatchNorm2d: bnl.BNL,
     nn.LayerNorm: bnl.BNLLN,
     nn.GroupNorm: bnl.BNLGN,
     nn.InstanceNorm2d: bnl.BNLIN
 }
-BASES: dict[type[nn.Module], type[bnl.BayesianNorm]] = {
+BASES: dict[type[nn.Module], type[BayesianNorm]] = {
     AnyBatchNorm: bnl.BatchBNL,
     nn.LayerNorm: bnl.LayerBNL,
     nn.GroupNorm: bnl.GroupBNL,
@@ -112,13 +113,13 @@ def convert_norms(model: nn.Module,
         if obstacle:
             report.left[name] = obstacle
             norm.__class__ = _plain_class(type(norm))
-        elif isinstance(norm, bnl.BayesianNorm):
+        elif isinstance(norm, BayesianNorm):
             norm.make_bayesian(norm.alpha, statistics)
         else:
             # mypy takes a class for unhashable.
             norm.__class__ = bayesian_class(
                 type(norm))  # type: ignore[arg-type]
-            cast(bnl.BayesianNorm, norm).make_bayesian(alpha, statistics)
+            cast(BayesianNorm, norm).make_bayesian(alpha, statistics)
     return report
 
 
@@ -140,7 +141,7 @@ def family_of(module: nn.Module) -> Optional[str]:
 
 
 @cache
-def bayesian_class(norm: type[nn.Module]) -> type[bnl.BayesianNorm]:
+def bayesian_class(norm: type[nn.Module]) -> type[BayesianNorm]:
     """The BNL class that replaces a norm class."""
     if norm in KNOWN:
         return KNOWN[norm]
@@ -148,14 +149,14 @@ def bayesian_class(norm: type[nn.Module]) -> type[bnl.BayesianNorm]:
         # mmengine would turn a subclass of SyncBN into a plain batch norm.
         return _picklable(
             'BNLSyncBN', (bnl.BatchBNL, BatchNormOfAnyRank), norm)
-    family: type[bnl.BayesianNorm] = bnl.CustomBNL
+    family: type[BayesianNorm] = bnl.CustomBNL
     for base, known in BASES.items():
         if issubclass(norm, base) and norm.forward is base.forward:
             family = known
     return _picklable(f'BNL{norm.__name__}', (family, norm), norm)
 
 
-def _picklable(name: str, bases: tuple, norm: type) -> type[bnl.BayesianNorm]:
+def _picklable(name: str, bases: tuple, norm: type) -> type[BayesianNorm]:
     """Make a class whose instances are pickled by the class of the norm."""
 
     def reduce(self, protocol):
@@ -173,9 +174,9 @@ def _new_bayesian(norm: type[nn.Module]) -> nn.Module:
 
 def _plain_class(norm: type[nn.Module]) -> type[nn.Module]:
     """The plain norm of a class that may be a BNL, e.g. by ``norm_cfg``."""
-    if not issubclass(norm, bnl.BayesianNorm):
+    if not issubclass(norm, BayesianNorm):
         return norm
-    return norm.__mro__[norm.__mro__.index(bnl.BayesianNorm) + 1]
+    return norm.__mro__[norm.__mro__.index(BayesianNorm) + 1]
 
 
 def _matching(option: str, norms: dict[str, nn.Module],

@@ -6,6 +6,7 @@ from mmengine.structures import PixelData
 from mmseg.structures import SegDataSample
 
 from abnn_mmseg.compat import Normalization
+from abnn_mmseg.models.windows import slides
 from abnn_mmseg.uncertainty.guarantees import (
     SET_RISKS,
     Guarantee,
@@ -24,7 +25,7 @@ def settings_of(model: 'BayesianSegmentor', posterior: 'Posterior', risk: str,
     if risk in SET_RISKS:
         parts.append(f'prediction {prediction}, temperature {temperature:g}')
     test_cfg: Any = model.test_cfg or {}
-    if test_cfg.get('mode') == 'slide':
+    if slides(test_cfg):
         parts.append(f'windows {tuple(test_cfg.crop_size)} every '
                      f'{tuple(test_cfg.stride)}')
     colours = Normalization(model.data_preprocessor)
@@ -35,8 +36,9 @@ def settings_of(model: 'BayesianSegmentor', posterior: 'Posterior', risk: str,
     return ', '.join(parts)
 
 
-def holding(model: 'BayesianSegmentor', posterior: 'Posterior',
-            prediction: str, temperature: float) -> list[Guarantee]:
+def guarantees_that_hold(model: 'BayesianSegmentor', posterior: 'Posterior',
+                         prediction: str,
+                         temperature: float) -> list[Guarantee]:
     """The guarantees of a posterior that hold for these settings."""
     settings = {
         risk: settings_of(model, posterior, risk, prediction, temperature)
@@ -62,17 +64,17 @@ def set_guaranteed(sample: SegDataSample,
         guarantees=[g.to_dict() for g in guarantees]))
 
 
-def current(model: 'BayesianSegmentor') -> list[Guarantee]:
+def current_guarantees(model: 'BayesianSegmentor') -> list[Guarantee]:
     """The guarantees that hold for the current settings of a segmentor."""
-    return holding(model, model.posterior, model.prediction,
-                   model.current_temperature())
+    return guarantees_that_hold(model, model.posterior, model.prediction,
+                                model.current_temperature())
 
 
-def why_none(model: 'BayesianSegmentor', risks: Sequence[str]
-             ) -> Optional[str]:
+def why_no_guarantee(model: 'BayesianSegmentor',
+                     risks: Sequence[str]) -> Optional[str]:
     """Why no guarantee of these risks holds; None if one does."""
     known = [g for g in model.posterior.guarantees if g.risk in risks]
-    if set(known) & set(current(model)):
+    if set(known) & set(current_guarantees(model)):
         return None
     if not known:
         return ('none is stored for these weights; make one with `abnn '

@@ -1,7 +1,6 @@
 """Segmentors that predict per-pixel uncertainty."""
 from collections.abc import Sequence
-from functools import partial
-from typing import Callable, NamedTuple, Optional, Union
+from typing import Callable, Optional, Union
 
 import torch
 from mmengine.structures import PixelData
@@ -11,64 +10,38 @@ from mmseg.models.segmentors import (
     EncoderDecoder,
     MultimodalEncoderDecoder,
 )
-from mmseg.models.utils import resize
 from mmseg.registry import MODELS
 from mmseg.structures import SegDataSample
 from torch import Tensor
 
 from abnn_mmseg.compat import PreparesState
+from abnn_mmseg.models.answering import PREDICTIONS, Answer, Answering
 from abnn_mmseg.models.architectures import MASK_HEADS
-from abnn_mmseg.models.bnl import TrainingNoise, bayesian_layers
+from abnn_mmseg.models.bayesian_norm import TrainingNoise, bayesian_layers
 from abnn_mmseg.models.checks import (
     check_finite,
     check_temperature,
     check_test_cfg,
 )
 from abnn_mmseg.models.convert import check_norm_types, convert_norms
-from abnn_mmseg.models.guaranteed import holding, set_guaranteed
+from abnn_mmseg.models.guaranteed import guarantees_that_hold, set_guaranteed
 from abnn_mmseg.models.losses import set_num_classes
 from abnn_mmseg.models.posteriors import Posterior
-from abnn_mmseg.models.posteriors.base import Networks
 from abnn_mmseg.models.posteriors.memory import memory_hint
 from abnn_mmseg.models.posteriors.options import check_options
-from abnn_mmseg.models.posteriors.views import View
-from abnn_mmseg.models.windows import (
-    Window,
-    crop,
-    make_windows,
-    stitch,
-)
+from abnn_mmseg.models.windows import slides
 from abnn_mmseg.uncertainty import (
     DEFAULT_SCORES,
     StreamingStatistics,
     check_scores,
     temper,
 )
-from abnn_mmseg.uncertainty.scores import compute_scores, statistics_for
+from abnn_mmseg.uncertainty.scores import compute_scores
 from abnn_mmseg.utils.choices import one_of
 
-PREDICTIONS = ('posterior_mean', 'centre', 'base')
 FINETUNED = ('scope', 'all')
 # Lower bound of mask scores, which their logarithm needs.
 CERTAIN = 1e-6
-
-
-class Answer(NamedTuple):
-    """The statistics of a posterior's networks for some images.
-
-    Args:
-        draws (list): Statistics over all networks, one entry per image.
-        predictions (dict): For each ``prediction``, the statistics from which
-            class map and probability are computed, one entry per image.
-        logits (dict): For predictions of the original network alone, its
-            logits ``[C, H, W]``, one entry per image. Their maximum is its
-            class map, bit for bit.
-        posterior (Posterior, optional): The posterior of the networks.
-    """
-    draws: list[StreamingStatistics]
-    predictions: dict[str, list[StreamingStatistics]]
-    logits: dict[str, list[Tensor]]
-    posterior: Optional[Posterior] = None
 
 
 class BayesianSegmentor(PreparesState, BaseSegmentor):
@@ -219,28 +192,8 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
         posterior = self.posterior if posterior is None else posterior
         posterior.check()
         wanted = [self.prediction] if predictions is None else predictions
-        forward = partial(self._logits, metas)
-        networks = posterior.draws(forward)
-        if posterior.is_plain:
-            plain = self._plain_logits(networks, inputs, metas)
-            draws = [self._statistics_of(logits) for logits in plain]
-            return Answer(draws, dict.fromkeys(PREDICTIONS, draws),
-                          dict.fromkeys(PREDICTIONS, plain), posterior)
-        with posterior.autocast(inputs.device):
-            draws = self._stream(
-                posterior, networks, inputs, metas, numbers)
-        found = dict(posterior_mean=draws)
-        logits = {}
-        if 'base' in wanted:
-            logits['base'] = self._plain_logits(networks, inputs, metas)
-            found['base'] = list(map(self._statistics_of, logits['base']))
-        del networks  # frees the shared trunk
-        if 'centre' in wanted:
-            centre = self.answer(inputs, metas, posterior.noise_free(), ())
-            found['centre'] = centre.draws
-            if centre.logits:
-                logits['centre'] = centre.logits['centre']
-        return Answer(draws, found, logits, posterior)
+        return Answering(self, inputs, metas).answer(
+            posterior, wanted, numbers)
 
     def conclude(self,
                  answer: Answer,
@@ -258,63 +211,27 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
         prediction = prediction or self.prediction
         temperature = self.current_temperature(prediction, temperature)
         plain = answer.logits.get(prediction)
-        guarantees = [] if answer.posterior is None else holding(
+        guarantees = [] if answer.posterior is None else guarantees_that_hold(
             self, answer.posterior, prediction, temperature)
         for i, sample in enumerate(data_samples):
             self._set_prediction(
                 sample, answer.predictions[prediction][i].probability,
                 None if plain is None else plain[i], temperature)
-            self._set_uncertainty(sample, answer.draws[i])
+            self._set_uncertainty(sample, answer.statistics[i])
             if guarantees:
                 set_guaranteed(sample, guarantees)
 
-    def _stream(self, posterior: Posterior, networks: Networks,
-                inputs: Tensor, metas: list[dict],
-                chosen: Optional[Sequence[int]]
-                ) -> list[StreamingStatistics]:
-        """The statistics of every image over all networks, or the chosen."""
-        statistics = [statistics_for(self.scores) for _ in metas]
-        windows = self._windows(inputs)
-        views = posterior.views_of(len(networks))
-        active = list(range(len(metas)))
-        rounds = (posterior.rounds(len(networks)) if chosen is None else
-                  [chosen])
-        for numbers in rounds:
-            for view, same in _by_view(numbers, views).items():
-                example = view.look(crop(inputs, windows[0]))
-                for chunk in networks.chunks(same, view, example):
-                    logits = stitch(
-                        partial(view.through, chunk), inputs, windows)
-                    for i in active:
-                        posterior.observe(statistics[i], self._to_image(
-                            logits[:, i], metas[i]))
-            if posterior.tolerance is not None:
-                active = _uncertain(statistics, active, posterior.tolerance)
-                if not active:
-                    break
-        return statistics
+    def head_outputs(self, metas: list[dict], images: Tensor,
+                     model: Optional['BayesianSegmentor'] = None) -> Tensor:
+        """What the head gives in one pass without noise of its own.
 
-    def _plain_logits(self, networks: Networks, inputs: Tensor,
-                      metas: list[dict]) -> list[Tensor]:
-        """Logits ``[C, H, W]`` of the original network, by image."""
-        logits = stitch(networks.base(), inputs, self._windows(inputs))
-        return [
-            self._to_logits(self._to_image(logits[:, i], meta))[0].float()
-            for i, meta in enumerate(metas)
-        ]
-
-    def _statistics_of(self, logits: Tensor) -> StreamingStatistics:
-        statistics = statistics_for(self.scores)
-        statistics.update(logits[None])
-        return statistics
-
-    def _logits(self, metas: list[dict], images: Tensor,
-                model: Optional['BayesianSegmentor'] = None) -> Tensor:
-        """One deterministic pass over whole images or over a window.
-
-        ``model`` may be a copy of this one with other weights.
+        Args:
+            metas (list[dict]): Meta information of the images.
+            images (Tensor): Whole images, or one window of each.
+            model (BayesianSegmentor, optional): A copy of this one with
+                other weights to run instead.
         """
-        if self._slides():
+        if slides(self.test_cfg):
             metas = [dict(m, img_shape=images.shape[2:]) for m in metas]
         return (model or self).encode_decode(images, metas)
 
@@ -322,35 +239,11 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
         kinds = type(self.decode_head).__mro__
         return any(kind.__name__ in MASK_HEADS for kind in kinds)
 
-    def _to_logits(self, outputs: Tensor) -> Tensor:
+    def to_logits(self, outputs: Tensor) -> Tensor:
         """Logits from the head's outputs; mask heads give probabilities."""
         if not self._scores_masks():
             return outputs
         return outputs.clamp_min(CERTAIN).log()
-
-    def _slides(self) -> bool:
-        return (self.test_cfg or {}).get('mode', 'whole') == 'slide'
-
-    def _windows(self, inputs: Tensor) -> list[Window]:
-        """The windows of ``test_cfg``, those of mmseg's slide inference."""
-        size = tuple(inputs.shape[2:])
-        if not self._slides():
-            return make_windows(size, size, size)
-        return make_windows(
-            size, self.test_cfg.crop_size, self.test_cfg.stride)
-
-    def _to_image(self, maps: Tensor, meta: dict) -> Tensor:
-        """Undo padding, flip and resizing, like mmseg's post-processing."""
-        left, right, top, bottom = meta.get(
-            'img_padding_size', meta.get('padding_size', (0, 0, 0, 0)))
-        height, width = maps.shape[2:]
-        maps = maps[..., top:height - bottom, left:width - right]
-        if meta.get('flip'):
-            horizontal = meta.get('flip_direction') == 'horizontal'
-            maps = maps.flip(-1 if horizontal else -2)
-        return resize(
-            maps, size=tuple(meta['ori_shape'][:2]), mode='bilinear',
-            align_corners=self.align_corners, warning=False)
 
     def _set_prediction(self, sample: SegDataSample, probability: Tensor,
                         plain: Optional[Tensor],
@@ -397,15 +290,6 @@ class BayesianSegmentor(PreparesState, BaseSegmentor):
         sample.set_metainfo(dict(draws=statistics.count))
 
 
-def _by_view(numbers: Sequence[int],
-             views: Sequence[View]) -> dict[View, list[int]]:
-    """Group networks by their view; a group shares its trunk."""
-    groups: dict[View, list[int]] = {}
-    for number in numbers:
-        groups.setdefault(views[number], []).append(number)
-    return groups
-
-
 @MODELS.register_module()
 class BayesianEncoderDecoder(BayesianSegmentor, EncoderDecoder):
     """``EncoderDecoder`` with per-pixel uncertainty."""
@@ -421,17 +305,6 @@ class BayesianCascadeEncoderDecoder(BayesianSegmentor,
 class BayesianMultimodalEncoderDecoder(BayesianSegmentor,
                                        MultimodalEncoderDecoder):
     """``MultimodalEncoderDecoder`` (SAN) with per-pixel uncertainty."""
-
-
-def _uncertain(statistics: Sequence[StreamingStatistics],
-               active: Sequence[int], tolerance: float) -> list[int]:
-    """The active images that need more networks.
-
-    The host waits for the device here, once for all of them.
-    """
-    errors = torch.stack([statistics[i].standard_error() for i in active])
-    return [i for i, error in zip(active, errors.tolist())
-            if not error < tolerance]
 
 
 def whole_metas(inputs: Tensor) -> list[dict]:

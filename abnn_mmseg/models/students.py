@@ -24,7 +24,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from abnn_mmseg.models.architectures import AUXILIARY_HEAD
-from abnn_mmseg.models.bnl import BayesianNorm, Network, bayesian_layers
+from abnn_mmseg.models.bayesian_norm import (
+    BayesianNorm,
+    Network,
+    bayesian_layers,
+)
 from abnn_mmseg.models.passes import Handler, handling
 from abnn_mmseg.models.student_features import watch
 from abnn_mmseg.uncertainty.statistics import (
@@ -251,7 +255,7 @@ def new_student(model: Any, images: Tensor, design: str = 'head',
     metas = [dict(img_shape=tuple(images.shape[2:]))] * len(images)
     with torch.no_grad():
         features, outputs = watch(
-            model, lambda x: model._logits(metas, x), images)
+            model, lambda x: model.head_outputs(metas, x), images)
     network = None
     if one_of('design', design, DESIGNS) == 'norms':
         network = StudentNorms.of_model(model)

@@ -4,8 +4,9 @@ from mmseg.models.segmentors import SegTTAModel
 from mmseg.registry import MODELS
 from mmseg.structures import SegDataSample
 
+from abnn_mmseg.models.answering import Answer
 from abnn_mmseg.models.checks import check_finite
-from abnn_mmseg.models.segmentor import Answer, BayesianSegmentor
+from abnn_mmseg.models.segmentor import BayesianSegmentor
 
 
 # It replaces mmseg's class of that name, which would return only the maps of
@@ -43,11 +44,11 @@ def _pool(answers: list[Answer]) -> Answer:
     """One answer over all augmentations of the images."""
     first, *others = answers
     for other in others:
-        for pool, more in zip(first.draws, other.draws):
+        for pool, more in zip(first.statistics, other.statistics):
             pool.merge(more)
         for name, predicted in first.predictions.items():
             # The posterior mean, and all of a plain model, are the draws.
-            if predicted is not first.draws:
+            if predicted is not first.statistics:
                 for pool, more in zip(predicted, other.predictions[name]):
                     pool.merge(more)
-    return Answer(first.draws, first.predictions, {})
+    return Answer(first.statistics, first.predictions, {})

@@ -20,6 +20,19 @@ def check_windows(crop_size: Sequence[int], stride: Sequence[int]) -> None:
             'out; write a stride that is at most the crop size.')
 
 
+def slides(test_cfg: Optional[dict]) -> bool:
+    """Whether a ``test_cfg`` asks for sliding windows."""
+    return (test_cfg or {}).get('mode', 'whole') == 'slide'
+
+
+def windows_of(size: tuple[int, ...],
+               test_cfg: Optional[dict]) -> list[Window]:
+    """The windows of an image that a ``test_cfg`` asks for."""
+    if test_cfg is None or not slides(test_cfg):
+        return make_windows(size, size, size)
+    return make_windows(size, test_cfg['crop_size'], test_cfg['stride'])
+
+
 def make_windows(size: tuple[int, ...], crop_size: tuple[int, ...],
                  stride: tuple[int, ...]) -> list[Window]:
     """Rows and columns of all windows, row by row."""

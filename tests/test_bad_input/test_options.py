@@ -45,7 +45,7 @@ def norm(name):
 
 
 NO_NOISE = 'is not a noise level; write a number >= 0'
-NO_DRAWS = 'is not a number of draws; write a positive integer'
+NO_DRAWS = 'of the posterior must be an integer of at least 1'
 CASES = [
     (posterior(alpha=-0.1), f'alpha=-0.1 {NO_NOISE}'),
     (posterior(alpha=NAN), f'alpha=nan {NO_NOISE}'),

@@ -12,9 +12,9 @@ from abnn_mmseg.deploy.segmentor import (
     changes_of,
     output_names,
 )
-from abnn_mmseg.models.bnl import Network
+from abnn_mmseg.models.bayesian_norm import Network
 from abnn_mmseg.models.convert import convert_norms
-from abnn_mmseg.models.guaranteed import current, settings_of
+from abnn_mmseg.models.guaranteed import current_guarantees, settings_of
 from abnn_mmseg.models.passes import handling
 from abnn_mmseg.models.posteriors.gaussian import DIAGONAL
 from abnn_mmseg.models.students import new_student
@@ -169,7 +169,7 @@ def promise(model):
 def test_a_graph_that_is_not_the_model_says_so_and_promises_nothing(
         options, change):
     model = promise(model_of(**options))
-    assert current(model)
+    assert current_guarantees(model)
     [reason] = changes_of(model)
     assert change in reason
     assert output_names(model) == ['probability', *model.scores]

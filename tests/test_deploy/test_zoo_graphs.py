@@ -37,7 +37,7 @@ def assert_separate_networks(plain, model, **options):
     actual = torch.cat(list(deployed.draws(images)))[:, 0]
     metas = [dict(img_shape=images.shape[2:])]
     expected = torch.cat([
-        model._to_logits(network.encode_decode(images, metas))
+        model.to_logits(network.encode_decode(images, metas))
         for network in naive_networks(plain, model.posterior)])
     spread = expected.std(0).max()
     assert spread > 1e-3

@@ -9,7 +9,8 @@ from abnn_mmseg.engine import read_members, train
 from abnn_mmseg.engine.amp import test_with_amp as with_amp
 from abnn_mmseg.engine.amp import train_with_amp
 from abnn_mmseg.engine.tester import test as run_test
-from abnn_mmseg.models.bnl import BNL, BNLGN, BNLIN, BNLLN, TrainingNoise
+from abnn_mmseg.models.bayesian_norm import TrainingNoise
+from abnn_mmseg.models.bnl import BNL, BNLGN, BNLIN, BNLLN
 
 
 @pytest.mark.parametrize('layer,shape', [

@@ -19,8 +19,8 @@ from abnn_mmseg.cli.main import main
 from abnn_mmseg.engine.distiller import distil
 from abnn_mmseg.engine.loading import build_segmentor
 from abnn_mmseg.members.files import read_members, save_members
+from abnn_mmseg.models.answering import PREDICTIONS
 from abnn_mmseg.models.posteriors import DistilledPosterior
-from abnn_mmseg.models.segmentor import PREDICTIONS
 from abnn_mmseg.models.students import DESIGNS
 from abnn_mmseg.uncertainty import SCORES
 

@@ -14,7 +14,7 @@ from abnn_mmseg.deploy.onnx import example_image, export_program, save_onnx
 from abnn_mmseg.deploy.segmentor import DeployedSegmentor
 from abnn_mmseg.engine.loading import build_segmentor
 from abnn_mmseg.export import ABNNInferencer, export_maps
-from abnn_mmseg.export.export import find_items
+from abnn_mmseg.export.items import find_items
 from abnn_mmseg.export.tiling import TiledInferencer
 from abnn_mmseg.members.certify import Wanted, certify
 from abnn_mmseg.members.guarantees import write_guarantees

@@ -11,7 +11,7 @@ from sketches import abnn_config
 from abnn_mmseg.evaluation import SelectiveMetric
 from abnn_mmseg.evaluation.components import components
 from abnn_mmseg.export import ABNNInferencer, export_maps
-from abnn_mmseg.export.export import find_items
+from abnn_mmseg.export.items import find_items
 from abnn_mmseg.export.regions import (
     measure,
     outlines,

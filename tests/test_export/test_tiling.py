@@ -9,7 +9,7 @@ from mmengine.config import ConfigDict
 from sketches import abnn_config
 
 from abnn_mmseg.export import ABNNInferencer, export_maps, tiling
-from abnn_mmseg.export.tiling import make_tiles
+from abnn_mmseg.export.tile_grid import make_tiles
 
 
 @pytest.fixture(scope='module')

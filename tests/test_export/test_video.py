@@ -162,7 +162,7 @@ def test_frames_do_not_wait_while_the_network_works(inferencer, stream,
 
     frames = Frames(stream)
     camera = frames.live
-    monkeypatch.setattr('abnn_mmseg.export.export.Frames',
+    monkeypatch.setattr('abnn_mmseg.export.items.Frames',
                         lambda source: frames)
     monkeypatch.setattr(inferencer, 'predict', interrupted)
     assert export_maps(inferencer, stream, tmp_path, ['video']) == (3, 0)

@@ -26,7 +26,7 @@ class Linear(torch.nn.Module):
 
     forward = encode_decode
 
-    def _to_logits(self, outputs):
+    def to_logits(self, outputs):
         return outputs
 
 

@@ -17,7 +17,7 @@ from abnn_mmseg.evaluation.fields import IGNORE
 from abnn_mmseg.members.certify import Wanted, certify
 from abnn_mmseg.members.exchange import export_whole
 from abnn_mmseg.members.files import read_members, store_guarantee
-from abnn_mmseg.models.guaranteed import why_none
+from abnn_mmseg.models.guaranteed import why_no_guarantee
 
 RISKS = {
     'label-set': Wanted('label-set', 0.3),
@@ -139,7 +139,7 @@ def test_other_settings_refuse_it(certified, change):
     model = build_segmentor(cfg, files)
     assert 'guaranteed' not in predict(model, images(cfg)[0])
     with pytest.raises(AssertionError, match='stored holds for.*is set to'):
-        raise AssertionError(why_none(model, ['label-set']))
+        raise AssertionError(why_no_guarantee(model, ['label-set']))
 
 
 def test_another_normalization_of_images_refuses_it(certified):
@@ -147,7 +147,8 @@ def test_another_normalization_of_images_refuses_it(certified):
     cfg.model.data_preprocessor.update(mean=[0.] * 3, std=[255.] * 3)
     model = build_segmentor(cfg, files)
     assert 'guaranteed' not in predict(model, images(cfg)[0])
-    assert 'mean 0/0/0, std 255/255/255' in why_none(model, ['label-set'])
+    assert 'mean 0/0/0, std 255/255/255' in why_no_guarantee(
+        model, ['label-set'])
 
 
 def test_temperature_and_prediction_matter_to_sets_only(certified):
@@ -170,7 +171,7 @@ def test_other_weights_refuse_it(certified, tmp_path):
         other[0]['fingerprint'])
     model = build_segmentor(cfg, [base, tmp_path / 'other.pth'])
     assert model.posterior.guarantees == []
-    assert 'none is stored' in why_none(model, ['label-set'])
+    assert 'none is stored' in why_no_guarantee(model, ['label-set'])
 
 
 def test_one_checkpoint_carries_its_guarantees(certified, tmp_path):

@@ -9,7 +9,7 @@ from sketches import abnn_config
 
 from abnn_mmseg.engine.loading import build_segmentor
 from abnn_mmseg.export import ABNNInferencer, export_maps
-from abnn_mmseg.export.export import find_items
+from abnn_mmseg.export.items import find_items
 from abnn_mmseg.members.files import (
     fingerprint,
     load_members,

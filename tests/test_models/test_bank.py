@@ -9,6 +9,7 @@ from toys import bayesian_config, build, naive_networks, toy_config
 
 from abnn_mmseg.models.passes import handling
 from abnn_mmseg.models.posteriors.sharing import SharedTrunk
+from abnn_mmseg.models.windows import windows_of
 
 SCOPES = [
     'all', 'backbone', 'decode_head', 'late', 'backbone.layer2',
@@ -120,7 +121,7 @@ def test_writing_into_a_shared_output_is_noticed():
         started = trunk.start(0, vmapped=True)
         with handling(started.handlers({})):
             y = torch.vmap(lambda k: block(x, k))(torch.ones(2))
-        started.finish()
+        trunk.mark_learned(0)
         assert torch.allclose(y[0], expected)
 
 
@@ -231,7 +232,8 @@ def test_what_cannot_be_forked_runs_one_by_one(mode, images, monkeypatch):
     for _ in range(2):
         actual = forked.predict(images)[0].uncertainty.entropy
     assert forked.posterior.one_by_one
-    assert set(runs.values()) == {2 * len(forked._windows(images))}
+    windows = windows_of(tuple(images.shape[2:]), forked.test_cfg)
+    assert set(runs.values()) == {2 * len(windows)}
     monkeypatch.setattr(torch, 'vmap', None)
     alone = model(draws_per_pass=1, share_trunk=False)
     expected = alone.predict(images)[0].uncertainty.entropy

@@ -9,7 +9,7 @@ from mmseg.models.utils import LayerNorm2d
 from torch import nn
 
 from abnn_mmseg.models import BNL, BNLGN, BNLIN, BNLLN, convert_norms
-from abnn_mmseg.models.bnl import Network, TrainingNoise
+from abnn_mmseg.models.bayesian_norm import Network, TrainingNoise
 from abnn_mmseg.models.passes import handling
 
 

@@ -4,7 +4,7 @@ from torch import nn
 from toys import bayesian_config, build
 
 from abnn_mmseg.models import BNL, BNLLN, BayesianNorm, convert_norms
-from abnn_mmseg.models.bnl import bayesian_layers
+from abnn_mmseg.models.bayesian_norm import bayesian_layers
 
 
 def network():

@@ -10,7 +10,7 @@ from mmengine.config import ConfigDict
 from toys import bayesian_config, build, naive_networks, toy_config
 
 from abnn_mmseg.models.posteriors.views import View, assign_views
-from abnn_mmseg.models.windows import stitch
+from abnn_mmseg.models.windows import stitch, windows_of
 
 SLIDE = ConfigDict(mode='slide', crop_size=(24, 24), stride=(16, 16))
 WHOLE = ConfigDict(mode='whole')
@@ -205,7 +205,7 @@ def test_the_ensemble_holds_one_network_at_a_time(checkpoints, images):
         seen.append(copy.backbone.conv1.weight.data_ptr())
         return copy.encode_decode(images, METAS)
 
-    networks = model.posterior.draws(forward)
+    networks = model.posterior.make_networks(forward)
     for network in networks.chunks(range(3), View(), images):
         network(images)
     assert torch.equal(model.backbone.conv1.weight, weight)
@@ -328,8 +328,10 @@ def test_views_are_spread_over_every_kind_of_networks(
         every, parts = posterior.views_of(len(posterior)), []
         for k, view in enumerate(every):
             posterior.views_of = lambda n, view=view: [view] * n
-            networks = posterior.draws(partial(model._logits, METAS))
-            windows = model._windows(images)
+            networks = posterior.make_networks(
+                partial(model.head_outputs, METAS))
+            windows = windows_of(
+                tuple(images.shape[2:]), model.test_cfg)
             [chunk] = networks.chunks([k], view, images)
             logits = stitch(partial(view.through, chunk), images, windows)
             parts.append(logits[0, 0].softmax(0))

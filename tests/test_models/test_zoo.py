@@ -133,7 +133,7 @@ def test_draws_are_separate_networks_with_maps(model, plain, image, scope,
 
 
 def test_a_class_without_any_mask_has_a_finite_logit(model, name):
-    logits = model._to_logits(torch.tensor([0., 1e-3, 1.]))
+    logits = model.to_logits(torch.tensor([0., 1e-3, 1.]))
     assert logits.isfinite().all()
     assert (logits[0] < -10) == (name in MASKS)
 

@@ -31,7 +31,7 @@ from mmseg.registry import DATASETS
 from torch import Tensor, nn
 
 from abnn_mmseg.engine.loading import build_segmentor
-from abnn_mmseg.models.bnl import bayesian_layers
+from abnn_mmseg.models.bayesian_norm import bayesian_layers
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.console import progress
 

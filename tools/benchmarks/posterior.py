@@ -195,7 +195,7 @@ class Judge:
                 data['inputs'], [s.metainfo for s in samples], posterior, ())
             self.model.conclude(answer, samples, 'posterior_mean')
             evaluator.process(samples, data)
-            yield answer.draws[0].probability
+            yield answer.statistics[0].probability
 
 
 class Reference:

@@ -5,7 +5,7 @@ from itertools import islice
 from mmengine.config import DictAction
 
 from abnn_mmseg.export import ABNNInferencer
-from abnn_mmseg.export.export import find_items
+from abnn_mmseg.export.items import find_items
 from abnn_mmseg.export.overview import write_overview
 from abnn_mmseg.uncertainty import SCORES
 from abnn_mmseg.utils.arguments import config_file

@@ -114,6 +114,6 @@ def entropy(model: BayesianSegmentor, posterior: Posterior,
     """The entropy map ``[H, W]`` of one image."""
     size = tuple(image.shape[2:])
     metas = [dict(ori_shape=size, img_shape=size, pad_shape=size)]
-    [draws] = model.answer(image, metas, posterior).draws
+    [draws] = model.answer(image, metas, posterior).statistics
     probability = draws.probability
     return torch.special.entr(probability).sum(0)

@@ -1,10 +1,10 @@
 """A hook that checks that the model is Bayesian before it runs."""
 from mmengine.hooks import Hook
-from mmengine.model import BaseTTAModel, is_model_wrapper
 from mmengine.runner import Runner
 from mmseg.registry import HOOKS
 
-from abnn_mmseg.models.bnl import bayesian_layers
+from abnn_mmseg.engine.runners import bare_model
+from abnn_mmseg.models.bayesian_norm import bayesian_layers
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.checkpoints import check_weights
 
@@ -21,7 +21,7 @@ class AuditHook(Hook):
 
     def before_train(self, runner: Runner) -> None:
         """Check the model and what trains, and log it."""
-        model = _unwrap(runner.model)
+        model = bare_model(runner.model)
         audit(model)
         model.train()
         check_trainable(model)
@@ -29,12 +29,12 @@ class AuditHook(Hook):
 
     def before_val(self, runner: Runner) -> None:
         """Check the model."""
-        audit(_unwrap(runner.model))
+        audit(bare_model(runner.model))
 
     def before_test(self, runner: Runner) -> None:
         """Check the model and log it."""
-        audit(_unwrap(runner.model))
-        runner.logger.info(describe(_unwrap(runner.model)))
+        audit(bare_model(runner.model))
+        runner.logger.info(describe(bare_model(runner.model)))
 
 
 def audit(model: BayesianSegmentor) -> None:
@@ -83,10 +83,3 @@ def describe(model: BayesianSegmentor) -> str:
             f'({model.conversion.summary()}), {trained:,} of '
             f'{total / 1e6:.1f} M parameters train '
             f'({100 * trained / total:.2f} %)')
-
-
-def _unwrap(model) -> BayesianSegmentor:
-    """The segmentor inside DDP and test-time augmentation."""
-    while is_model_wrapper(model) or isinstance(model, BaseTTAModel):
-        model = model.module
-    return model

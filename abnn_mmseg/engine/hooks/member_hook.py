@@ -5,12 +5,12 @@ from typing import Optional
 import torch
 from mmengine.dist import get_rank
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.runner import EpochBasedTrainLoop, Runner
 from mmseg.registry import HOOKS
 
 from abnn_mmseg.compat import loaded_from
-from abnn_mmseg.models.bnl import bayesian_layers
+from abnn_mmseg.engine.runners import bare_model
+from abnn_mmseg.models.bayesian_norm import bayesian_layers
 from abnn_mmseg.utils.checkpoints import is_prior
 
 
@@ -52,14 +52,16 @@ class MemberHook(Hook):
         """Remove all but the norms from a checkpoint."""
         if self.full_checkpoints:
             return
+        model = bare_model(runner.model)
         for key in ('state_dict', 'ema_state_dict'):
             if key in checkpoint:
-                checkpoint[key] = only_norms(_model(runner), checkpoint[key])
+                checkpoint[key] = only_norms(model, checkpoint[key])
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Fill in what a checkpoint lacks from the model."""
+        own = bare_model(runner.model).state_dict()
         state = checkpoint.get('state_dict', checkpoint)
-        checkpoint['state_dict'] = {**_model(runner).state_dict(), **state}
+        checkpoint['state_dict'] = {**own, **state}
         if path := loaded_from(runner):
             _follow(checkpoint, Path(path).parent)
 
@@ -91,8 +93,3 @@ def only_norms(model, state: dict) -> dict:
         if key.removeprefix('module.').startswith(prefixes)
         or is_prior(key) or key == 'steps'
     }
-
-
-def _model(runner: Runner):
-    model = runner.model
-    return model.module if is_model_wrapper(model) else model

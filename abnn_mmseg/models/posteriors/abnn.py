@@ -5,7 +5,7 @@ from typing import Optional, Union, cast
 from mmseg.registry import MODELS
 from torch import Tensor
 
-from abnn_mmseg.models.bnl import check_alpha
+from abnn_mmseg.models.bayesian_norm import check_alpha
 from abnn_mmseg.models.posteriors.bank import BankPosterior
 from abnn_mmseg.models.posteriors.base import Forward, Networks
 from abnn_mmseg.models.posteriors.draws import (
@@ -137,9 +137,9 @@ class BNLPosterior(BankPosterior):
         """Whether there are neither members nor noise."""
         return not self.members and not self.is_noisy
 
-    def draws(self, forward: Forward) -> Networks:
+    def make_networks(self, forward: Forward) -> Networks:
         """All K networks, ready to run."""
-        networks = super().draws(forward)
+        networks = super().make_networks(forward)
         if self.noise == 'element' and not self.is_base:
             return ElementNetworks(self, forward)
         return networks

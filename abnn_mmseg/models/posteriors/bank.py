@@ -8,7 +8,11 @@ from torch import Tensor
 
 from abnn_mmseg.compat import version_of
 from abnn_mmseg.models.architectures import AUXILIARY_HEAD
-from abnn_mmseg.models.bnl import BayesianNorm, Network, bayesian_layers
+from abnn_mmseg.models.bayesian_norm import (
+    BayesianNorm,
+    Network,
+    bayesian_layers,
+)
 from abnn_mmseg.models.posteriors.base import Forward, Networks, exact
 from abnn_mmseg.models.posteriors.draws import check_count
 from abnn_mmseg.models.posteriors.forking import (
@@ -122,7 +126,7 @@ class BankPosterior(ForkingPosterior):
         """Whether every network has the norms of the model."""
         return not self.norms()
 
-    def draws(self, forward: Forward) -> Networks:
+    def make_networks(self, forward: Forward) -> Networks:
         """All K networks, ready to run."""
         self._check_loaded()
         if self.is_base:

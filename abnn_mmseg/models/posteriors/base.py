@@ -16,10 +16,11 @@ from abnn_mmseg.utils.choices import one_of
 if TYPE_CHECKING:
     from abnn_mmseg.models.segmentor import BayesianSegmentor
 
-# From images [B, 3, H, W] to logits [B, C, H, W]. A copy of the model with
-# other weights may be the second argument.
+# From images [B, 3, H, W] to the head's outputs [B, C, H, W]: logits, or
+# probabilities of mask heads. A copy of the model with other weights may be
+# the second argument.
 Forward = Callable[..., Tensor]
-# From images to the logits [n, B, C, H, W] of n networks.
+# From images to the outputs [n, B, C, H, W] of n networks.
 Chunk = Callable[[Tensor], Tensor]
 PRECISIONS = ('float32', 'bfloat16')
 
@@ -56,11 +57,11 @@ class Networks:
             yield self.plain
 
     def base(self) -> Chunk:
-        """The original network; it may reuse results of the others."""
+        """The original network as a chunk; it may reuse the shared trunk."""
         return self.plain
 
     def plain(self, images: Tensor) -> Tensor:
-        """Logits ``[1, B, C, H, W]`` of the unchanged model."""
+        """Outputs ``[1, B, C, H, W]`` of one pass of the model."""
         return self.forward(images)[None]
 
 
@@ -216,14 +217,14 @@ class Posterior:
         raise ValueError(f'{type(self).__name__} has no members; use '
                          'BNLPosterior.')
 
-    def draws(self, forward: Forward) -> Networks:
+    def make_networks(self, forward: Forward) -> Networks:
         """All K networks."""
         return Networks(forward, len(self))
 
     def observe(self, statistics: StreamingStatistics,
                 outputs: Tensor) -> None:
         """Add the outputs of n networks for an image, ``[n, C, H, W]``."""
-        statistics.update(self.model._to_logits(outputs))
+        statistics.update(self.model.to_logits(outputs))
 
     def noise_free(self) -> 'Posterior':
         """The posterior without noise: one network for each member."""

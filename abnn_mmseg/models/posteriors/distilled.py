@@ -70,7 +70,7 @@ class DistilledPosterior(Posterior):
         self.members = members
         self.student = Student.of_state(members[0]) if members else None
 
-    def draws(self, forward: Forward) -> Networks:
+    def make_networks(self, forward: Forward) -> Networks:
         """The student's pass."""
         return StudentNetworks(self, forward, self.checked())
 
@@ -131,7 +131,7 @@ class StudentNetworks(Networks):
                 and posterior.precision == 'float32'):
             self.seen.append(logits)
         # The head runs in float32, even if the pass does not.
-        logits = as_classes(posterior.model._to_logits(logits).float())
+        logits = as_classes(posterior.model.to_logits(logits).float())
         return self.student(features, logits)[None]
 
     def base(self) -> Chunk:

@@ -85,10 +85,7 @@ def check_seed(seed: int) -> None:
 
 def check_draws(samples: int, paired: bool) -> None:
     """Raise ValueError for an impossible number of draws."""
-    if (isinstance(samples, bool) or not isinstance(samples, int)
-            or samples < 1):
-        raise ValueError(f'samples={samples!r} is not a number of draws; '
-                         'write a positive integer such as samples=8.')
+    check_count('samples', samples, 'left out')
     if paired and samples > 1 and samples % 2:
         raise ValueError(
             f'samples={samples} is odd, but antithetic draws come in pairs; '

@@ -122,12 +122,12 @@ class DropoutPosterior(ForkingPosterior):
         """All settings of an answer, with the seed of the masks."""
         return f'{super().answer_settings}, seed {self.seed}'
 
-    def draws(self, forward: Forward) -> Networks:
+    def make_networks(self, forward: Forward) -> Networks:
         """All K networks, ready to run."""
         if self._attached != (self.modules, self.rate):
             self.attach(self.model)
         if not self.sites:
-            return super().draws(forward)
+            return super().make_networks(forward)
         device = next(self.model.parameters()).device
         return ForkedNetworks(
             self, forward, torch.arange(self.samples, device=device),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Optional
 import torch
 from torch import Tensor, nn
 
-from abnn_mmseg.models.bnl import Network, drawing_from
+from abnn_mmseg.models.bayesian_norm import Network, drawing_from
 from abnn_mmseg.models.passes import Handler, handling
 from abnn_mmseg.models.posteriors.base import Chunk, Forward, Networks
 from abnn_mmseg.models.posteriors.forking import slice_values

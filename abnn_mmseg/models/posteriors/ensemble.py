@@ -72,10 +72,10 @@ class EnsemblePosterior(Posterior):
         """The number of checkpoints, as text."""
         return f'{len(self.checkpoints)} checkpoints'
 
-    def draws(self, forward: Forward) -> Networks:
+    def make_networks(self, forward: Forward) -> Networks:
         """The networks of all checkpoints, ready to run."""
         if not self.checkpoints:
-            return super().draws(forward)
+            return super().make_networks(forward)
         return EnsembleNetworks(self, forward)
 
     def noise_free(self) -> Posterior:
@@ -90,7 +90,7 @@ class EnsemblePosterior(Posterior):
         """The mapped weights of all networks, each checked once."""
         with self._turn:
             if not self._states:
-                own = weights_of(self.model)
+                own = network_weights(self.model)
                 states = [_read(path, own) for path in self.checkpoints]
                 _check_distinct(states, self.checkpoints)
                 self._states = states
@@ -111,7 +111,7 @@ class EnsembleNetworks(Networks):
                  forward: Forward) -> None:
         super().__init__(forward, len(posterior))
         self.states = posterior.states()
-        self.own = weights_of(posterior.model)
+        self.own = network_weights(posterior.model)
         # Made anew for each answer, since the model may have changed.
         self.copy = shell_of(posterior.model)
         self.loaded: Optional[dict[str, Tensor]] = None
@@ -125,7 +125,7 @@ class EnsembleNetworks(Networks):
     def run(self, state: dict[str, Tensor], images: Tensor) -> Tensor:
         """Logits ``[1, B, C, H, W]`` of the network with these weights."""
         if self.loaded is not state:
-            for key, tensor in weights_of(self.copy).items():
+            for key, tensor in network_weights(self.copy).items():
                 tensor.data = state[key].to(self.own[key])
             self.loaded = state
         return self.forward(images, self.copy)[None]
@@ -152,7 +152,7 @@ def shell_of(model: 'BayesianSegmentor') -> 'BayesianSegmentor':
     return copy.deepcopy(model, shared)
 
 
-def weights_of(model: Optional[nn.Module]) -> dict[str, Tensor]:
+def network_weights(model: Optional[nn.Module]) -> dict[str, Tensor]:
     """The weights of a model, without the random prior of its loss."""
     assert model is not None
     state = model.state_dict(keep_vars=True)

@@ -108,7 +108,7 @@ class ForkedNetworks(Networks):
         numbers = list(numbers)
         trunk = self.trunk(view)
         # With vmap, a single network is slower and has nobody to share with.
-        run = self._alone if len(numbers) == 1 else self.run
+        run = self._run_alone if len(numbers) == 1 else self.run
         for start in range(0, len(numbers), step := self._step(example)):
             # The step is 1 if the first chunk has given up vmap.
             chosen = numbers[start:start + step]
@@ -138,34 +138,34 @@ class ForkedNetworks(Networks):
         """Logits ``[n, B, C, H, W]`` of n networks on one window."""
         size = len(tree_leaves(values)[0])
         if size == 1 and trunk.knows(window):
-            return self._alone(values, trunk, window, images)
-        try:
-            return self._several(values, trunk, window, images)
-        finally:
-            trunk.start(window).finish()
+            return self._run_alone(values, trunk, window, images)
+        logits = self._run_several(values, trunk, window, images)
+        trunk.mark_learned(window)
+        return logits
 
-    def _several(self, values: Any, trunk: SharedTrunk, window: int,
-                 images: Tensor) -> Tensor:
+    def _run_several(self, values: Any, trunk: SharedTrunk, window: int,
+                     images: Tensor) -> Tensor:
+        """Run networks at once, or one by one if the model cannot."""
         reason = None
         if not (self.posterior.one_by_one or _loses_autocast(images)):
             try:
-                return self._at_once(values, trunk, window, images)
+                return self._run_vmapped(values, trunk, window, images)
             except RuntimeError as error:
                 if is_out_of_memory(error):
                     raise
                 reason = str(error).splitlines()[0]
         size = len(tree_leaves(values)[0])
         logits = torch.cat([
-            self._one(slice_values(values, k), trunk, window, images)
+            self._run_one(slice_values(values, k), trunk, window, images)
             for k in range(size)
         ])
-        # Only now is it known that the images are not what is wrong.
+        # The networks run one by one, so vmap failed, not the images.
         if reason is not None:
             self.posterior.give_up_vmap(reason)
         return logits
 
-    def _at_once(self, values: Any, trunk: SharedTrunk, window: int,
-                 images: Tensor) -> Tensor:
+    def _run_vmapped(self, values: Any, trunk: SharedTrunk, window: int,
+                     images: Tensor) -> Tensor:
 
         def run(value, seen):
             """One network, from the first noisy layer on."""
@@ -175,16 +175,16 @@ class ForkedNetworks(Networks):
 
         return torch.vmap(run, (0, None))(values, images)
 
-    def _alone(self, values: Any, trunk: SharedTrunk, window: int,
-               images: Tensor) -> Tensor:
-        return self._one(slice_values(values, 0), trunk, window, images)
+    def _run_alone(self, values: Any, trunk: SharedTrunk, window: int,
+                   images: Tensor) -> Tensor:
+        return self._run_one(slice_values(values, 0), trunk, window, images)
 
-    def _one(self, value: Any, trunk: SharedTrunk, window: int,
-             images: Tensor) -> Tensor:
+    def _run_one(self, value: Any, trunk: SharedTrunk, window: int,
+                 images: Tensor) -> Tensor:
         started = trunk.start(window)
         with handling(started.handlers(self.forks(value, False))):
-            logits = self.forward(images)[None]
-        started.finish()
+            logits = self.plain(images)
+        trunk.mark_learned(window)
         return logits
 
 

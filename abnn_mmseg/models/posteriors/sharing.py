@@ -53,6 +53,10 @@ class SharedTrunk:
         """Start a pass over a window, of one network or several."""
         return TrunkPass(self, window, vmapped)
 
+    def mark_learned(self, window: int) -> None:
+        """Note that the first pass over a window is finished."""
+        self.learned.add(window)
+
     def shared(self) -> set[tuple[nn.Module, int]]:
         """The calls, module and number, whose output is kept."""
         return {(module, call) for module, _, call in self.outputs}
@@ -86,10 +90,6 @@ class TrunkPass:
         for module, handler in forks.items():
             handlers[module] = partial(self._fork, handler)
         return handlers
-
-    def finish(self) -> None:
-        """End the first pass over this window."""
-        self.trunk.learned.add(self.window)
 
     def _fork(self, handler: Handler, *args, **kwargs):
         self.forked = True
