@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Union
 
-import torch
 from mmengine.config import Config, ConfigDict
 from torch import Tensor
 
@@ -13,11 +12,10 @@ from abnn_mmseg.engine.settings import training_settings
 from abnn_mmseg.members.files import fingerprint, norm_state, save_members
 from abnn_mmseg.members.guarantees import weights_digest
 from abnn_mmseg.models.posteriors.bank import BankPosterior
+from abnn_mmseg.models.scopes import Scope
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.configs import part_of
 from abnn_mmseg.utils.files import atomic_write
-
-Scope = Union[str, Sequence[str]]
 
 
 def fitted_config(cfg: Config, kind: str, scope: Scope = 'all') -> Config:
@@ -67,12 +65,12 @@ def layers_to_fit(model: BayesianSegmentor) -> list[str]:
     return [name for name in posterior.in_scope if name in posterior.layers]
 
 
-def split_vector(theta: Tensor, like: dict[str, Tensor],
-                 dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
+def split_vector(theta: Tensor,
+                 like: dict[str, Tensor]) -> dict[str, Tensor]:
     """Split a vector, or rows of vectors, into tensors by name."""
     parts = theta.split([value.numel() for value in like.values()], -1)
     return {
-        name: part.reshape(*theta.shape[:-1], *like[name].shape).to(dtype)
+        name: part.reshape(*theta.shape[:-1], *like[name].shape).float()
         for name, part in zip(like, parts)
     }
 
