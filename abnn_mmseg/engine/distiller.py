@@ -27,6 +27,7 @@ from abnn_mmseg.engine.runners import (
     training_runner,
 )
 from abnn_mmseg.engine.settings import (
+    as_stored,
     check_settings,
     training_settings,
     versions,
@@ -160,7 +161,7 @@ class Distiller:
         known['posterior'] = posterior
         known['load_from'] = self.cfg.get('load_from')
         known['seed'] = self.seed
-        return json.loads(json.dumps(known, default=str))
+        return as_stored(known)
 
     def run(self) -> list[dict]:
         """Distil unless the student is finished; return the table."""

@@ -8,7 +8,7 @@ from mmengine.config import Config, ConfigDict
 from torch import Tensor
 
 from abnn_mmseg.engine.loading import BAYESIAN
-from abnn_mmseg.engine.settings import training_settings
+from abnn_mmseg.engine.settings import as_stored, training_settings
 from abnn_mmseg.members.files import fingerprint, norm_state, save_members
 from abnn_mmseg.members.guarantees import weights_digest
 from abnn_mmseg.models.posteriors.bank import BankPosterior
@@ -54,8 +54,7 @@ def fit_settings(cfg: Config, model: BayesianSegmentor) -> dict[str, Any]:
     val = cfg.get('val_dataloader') or {}
     more = dict(base=weights_digest(model.posterior),
                 scope=cfg.model.posterior.scope, images=val.get('dataset'))
-    return {**training_settings(cfg),
-            **json.loads(json.dumps(more, default=str))}
+    return {**training_settings(cfg), **as_stored(more)}
 
 
 def layers_to_fit(model: BayesianSegmentor) -> list[str]:
