@@ -102,9 +102,8 @@ class MemberTrainer:
         self.count = (cfg.train_cfg.get('members', DEFAULT_MEMBERS)
                       if members is None else members)
         if self.count < 1:
-            raise ValueError(f'{self.count} members cannot be trained; give '
-                             'train_cfg.members or --members a number from 1 '
-                             'on.')
+            raise ValueError(f'{self.count} members cannot be trained; set '
+                             'train_cfg.members or --members to at least 1.')
         cfg.train_cfg = member_loop(cfg.train_cfg)
         if only is not None and not 0 <= only < self.count:
             raise ValueError(f'--member {only} does not exist; members are '

@@ -137,7 +137,7 @@ def spread_samples(chains: int, samples: int, keep: int
     a posterior may use only some.
     """
     if keep < 1:
-        raise ValueError(f'{keep} samples are none to keep; keep at least 1.')
+        raise ValueError(f'keep={keep} samples must be at least 1.')
     each = min(samples, -(-keep // chains))
     numbers = evenly_spaced(samples, each)
     bits = max(1, (each - 1).bit_length())
