@@ -15,7 +15,7 @@ from mmengine.runner import Runner
 from mmseg.registry import DATASETS, MODELS
 
 from abnn_mmseg.engine.amp import amp_on_cpu
-from abnn_mmseg.engine.base import check_base
+from abnn_mmseg.engine.base_network import check_base
 from abnn_mmseg.engine.distill_data import distillation_loader
 from abnn_mmseg.engine.distillation import Distillation
 from abnn_mmseg.engine.hooks import CostHook, ProgressHook

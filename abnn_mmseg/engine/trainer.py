@@ -12,7 +12,7 @@ from mmseg.registry import DATASETS, MODELS
 from torch import Tensor
 
 from abnn_mmseg.engine.amp import amp_on_cpu
-from abnn_mmseg.engine.base import check_base, train_base
+from abnn_mmseg.engine.base_network import check_base, train_base
 from abnn_mmseg.engine.hooks import CostHook, ProgressHook
 from abnn_mmseg.engine.hooks.member_hook import only_norms
 from abnn_mmseg.engine.launch import join_on_cpu
