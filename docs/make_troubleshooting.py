@@ -79,7 +79,6 @@ CURES = {
     'label … has shape …': 'export the label at the size of its image',
     ': no images in': 'check `data_root` and `data_prefix` of the config',
     'counts=… must give': 'write numbers such as `train=400 test_ood=50`',
-    'prob=… is no probability': 'write a number from 0 to 1',
     'raw id … is outside': 'ids are those of an 8-bit PNG; map larger ones '
     'when you write the labels',
     'Cannot read image': 'open the file with another program; download or '

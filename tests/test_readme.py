@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from abnn_mmseg.comparison.report import lines
-from abnn_mmseg.comparison.search import read_log
+from abnn_mmseg.utils.files import read_lines
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / 'README.md').read_text()
@@ -107,7 +107,7 @@ def test_the_readme_is_read_in_a_minute():
 def test_what_was_tried_on_unseen_drives_is_in_the_logs():
     files = [ROOT / f'docs/benchmarks/camvid_unseen_{drive}.jsonl'
              for drive in ('0006R0', '0001TP')]
-    logs = [list(read_log(file)) for file in files]
+    logs = [read_lines([file]) for file in files]
     page = (ROOT / 'docs/comparison.md').read_text()
     header = '| | mean AUROC |'
     tables = [table_with(header, part)[1:] for part in (

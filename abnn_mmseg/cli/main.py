@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Optional
 
 from abnn_mmseg import __version__
-from abnn_mmseg.utils.console import leave_out_chatter, say_errors
+from abnn_mmseg.utils.console import hide_library_messages, say_errors
 
 # A subcommand is a module of this package, imported when it is called; `-` in
 # its name is `_` in the module's.
@@ -70,7 +70,7 @@ def run_command(name: str, argv: Optional[Sequence[str]] = None,
     """
     with say_errors():
         module = load_command(name)
-        leave_out_chatter()
+        hide_library_messages()
         code = module.run(command_parser(name, prog).parse_args(argv))
         # Imported here, so that --help does not wait for torch.
         from abnn_mmseg.engine.launch import leave_processes

@@ -1,7 +1,6 @@
 """List, merge, average, verify, calibrate, export and import members."""
 import argparse
-
-from mmengine.config import DictAction
+from collections.abc import Sequence
 
 from abnn_mmseg.engine.loading import build_segmentor
 from abnn_mmseg.members.exchange import (
@@ -22,7 +21,8 @@ from abnn_mmseg.members.files import (
 )
 from abnn_mmseg.members.temperature import fit_on
 from abnn_mmseg.members.thresholds import choose_thresholds
-from abnn_mmseg.utils.arguments import config_file
+from abnn_mmseg.models.segmentor import BayesianSegmentor
+from abnn_mmseg.utils.arguments import add_config, config_file, read_config
 from abnn_mmseg.utils.console import print_table
 from abnn_mmseg.utils.files import check_free
 
@@ -50,14 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ('temperature', 'Fit it on the validation set; store it.'),
         ('threshold', 'Choose it on the validation set; store it.')):
         sub = command(name, text)
-        sub.add_argument('config')
+        add_config(sub)
         sub.add_argument('base')
         sub.add_argument('file')
         sub.add_argument(
             '--images', type=int, help='images to use, evenly spread')
-        sub.add_argument(
-            '--cfg-options', nargs='+', action=DictAction,
-            help='override settings, key=value')
     target = sub.add_mutually_exclusive_group(required=True)
     target.add_argument(
         '--target-fpr', type=float,
@@ -100,60 +97,87 @@ def listing(files) -> list:
     return rows
 
 
-def plain(member: dict) -> dict:
-    """A member without the file it was read from."""
-    return dict(state=member['state'], meta=member['meta'])
-
-
 def run(args: argparse.Namespace) -> None:
     """Run ``abnn members``."""
     if 'out' in args:
         check_free(args.out, args.overwrite)
-    if args.command == 'list':
-        print_table('Members', listing(args.files))
-    elif args.command in ('merge', 'average'):
-        members = read_distinct(args.files)
-        check_alike(members)
-        merged = ([plain(m) for m in members]
-                  if args.command == 'merge' else [average(members)])
-        save_members(args.out, merged, members[0]['fingerprint'])
-        print_table('Members', listing([args.out]))
-    elif args.command == 'verify':
-        model = build_segmentor(config_file(args.config), args.base)
-        members = read_members(args.files)
-        check_members(model, members)
-        print(f'{len(members)} members fit {args.base}.')
-    elif args.command in ('temperature', 'threshold'):
-        cfg = config_file(args.config)
-        cfg.merge_from_dict(args.cfg_options or {})
-        model = build_segmentor(cfg, [args.base, args.file])
-        if args.command == 'temperature':
-            rows = fit_on(cfg, model, args.images)
-            store(args.file, 'temperatures', {
-                row['prediction']: row['temperature'] for row in rows
-            }, model.posterior.noise_settings)
-            print_table('Temperature, and NLL before and after', rows)
-        else:
-            rows = choose_thresholds(cfg, model, args.target_fpr,
-                                     args.target_tpr, args.images)
-            store(args.file, 'thresholds', {
-                row['score']: row['threshold'] for row in rows
-            }, model.posterior.noise_settings)
-            print_table('Thresholds, and their rates on val in %', rows)
-    elif args.command == 'export':
-        members = read_members(args.file)
-        if args.member is not None and not 0 <= args.member < len(members):
-            raise ValueError(f'--member {args.member} is not in {args.file}, '
-                             f'which holds {len(members)}.')
-        model = build_segmentor(config_file(args.config), args.base)
-        check_members(model, members)
-        if args.member is None:
-            export_whole(args.base, members, args.out)
-        else:
-            export_full(args.base, members[args.member], args.out)
-        print(f'Written to {args.out}')
+    COMMANDS[args.command](args)
+
+
+def _list(args: argparse.Namespace) -> None:
+    print_table('Members', listing(args.files))
+
+
+def _merge(args: argparse.Namespace) -> None:
+    members = read_distinct(args.files)
+    check_alike(members)
+    _save(args, members, members[0]['fingerprint'])
+
+
+def _average(args: argparse.Namespace) -> None:
+    members = read_distinct(args.files)
+    _save(args, [average(members)], members[0]['fingerprint'])
+
+
+def _verify(args: argparse.Namespace) -> None:
+    members = read_members(args.files)
+    check_members(_base_model(args), members)
+    print(f'{len(members)} members fit {args.base}.')
+
+
+def _temperature(args: argparse.Namespace) -> None:
+    cfg = read_config(args)
+    model = build_segmentor(cfg, [args.base, args.file])
+    rows = fit_on(cfg, model, args.images)
+    store(args.file, 'temperatures', {
+        row['prediction']: row['temperature'] for row in rows
+    }, model.posterior.noise_settings)
+    print_table('Temperature, and NLL before and after', rows)
+
+
+def _threshold(args: argparse.Namespace) -> None:
+    cfg = read_config(args)
+    model = build_segmentor(cfg, [args.base, args.file])
+    rows = choose_thresholds(cfg, model, args.target_fpr, args.target_tpr,
+                             args.images)
+    store(args.file, 'thresholds', {
+        row['score']: row['threshold'] for row in rows
+    }, model.posterior.noise_settings)
+    print_table('Thresholds, and their rates on val in %', rows)
+
+
+def _export(args: argparse.Namespace) -> None:
+    members = read_members(args.file)
+    if args.member is not None and not 0 <= args.member < len(members):
+        raise ValueError(f'--member {args.member} is not in {args.file}, '
+                         f'which holds {len(members)}.')
+    check_members(_base_model(args), members)
+    if args.member is None:
+        export_whole(args.base, members, args.out)
     else:
-        model = build_segmentor(config_file(args.config), args.base)
-        member = import_full(model, args.checkpoint)
-        save_members(args.out, [member], fingerprint(model))
-        print_table('Members', listing([args.out]))
+        export_full(args.base, members[args.member], args.out)
+    print(f'Written to {args.out}')
+
+
+def _import(args: argparse.Namespace) -> None:
+    model = _base_model(args)
+    _save(args, [import_full(model, args.checkpoint)], fingerprint(model))
+
+
+def _base_model(args: argparse.Namespace) -> BayesianSegmentor:
+    return build_segmentor(config_file(args.config), args.base)
+
+
+def _save(args: argparse.Namespace, members: Sequence[dict],
+          base: str) -> None:
+    """Write members to the result, without the files they came from."""
+    save_members(args.out, [
+        dict(state=member['state'], meta=member['meta'])
+        for member in members], base)
+    print_table('Members', listing([args.out]))
+
+
+COMMANDS = {
+    'list': _list, 'merge': _merge, 'average': _average, 'verify': _verify,
+    'temperature': _temperature, 'threshold': _threshold, 'export': _export,
+    'import': _import}

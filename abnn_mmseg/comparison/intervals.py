@@ -25,13 +25,12 @@ LEVEL = 0.95
 Samples = dict[str, np.ndarray]
 
 
-def resamples(images: int, count: int = RESAMPLES, seed: int = 0
-              ) -> np.ndarray:
+def resamples(images: int, count: int = RESAMPLES) -> np.ndarray:
     """How often each resample takes each image, ``[count + 1, images]``.
 
     The first row is the set itself, with every image once.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     drawn = rng.multinomial(images, np.full(images, 1 / images), count)
     return np.concatenate([np.ones_like(drawn[:1]), drawn])
 

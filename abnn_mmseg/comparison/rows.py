@@ -106,7 +106,7 @@ def rows_of(method: Method, data: Data, folder: Path,
 
 
 def _is_finished(folder: Path, key: str) -> bool:
-    """Whether all files of a row can be read; a cut one is no row."""
+    """Whether all files of a row can be read; a truncated one is not."""
     try:
         json.loads((folder / f'{key}.json').read_text())
         for path in (folder / f'{key}.npz', *folder.glob(f'{key}.*.npz')):

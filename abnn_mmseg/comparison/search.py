@@ -32,7 +32,7 @@ from abnn_mmseg.evaluation.anomaly import MEASURES
 from abnn_mmseg.uncertainty import SCORES
 from abnn_mmseg.utils.checkpoints import reading_once
 from abnn_mmseg.utils.configs import find_config
-from abnn_mmseg.utils.files import append_line
+from abnn_mmseg.utils.files import append_line, read_lines
 
 VARIANTS = {
     'posterior mean': dict(prediction='posterior_mean'),
@@ -102,7 +102,8 @@ class Search:
     @reading_once()
     def run(self) -> list[dict]:
         """All trials, the deterministic base first."""
-        trials = {trial['key']: trial for trial in read_log(self.log)}
+        logs = [self.log] if self.log.is_file() else []
+        trials = {trial['key']: trial for trial in read_lines(logs)}
         settings = list(combinations(self.search.train))
         tests = list(combinations(self.search.get('test', [{}])))
         base = Method('base', self.config, [self.base],
@@ -161,17 +162,6 @@ def combinations(grids: Sequence[dict[str, Sequence]]) -> Iterator[dict]:
                                  f'of values to try; write [{values!r}].')
         for values in itertools.product(*grid.values()):
             yield dict(zip(grid, values))
-
-
-def read_log(path: Path) -> Iterator[dict]:
-    """The trials in a log, without broken lines of killed runs."""
-    if not path.is_file():
-        return
-    for line in path.read_text(encoding='utf-8').splitlines():
-        try:
-            yield json.loads(line)
-        except json.JSONDecodeError:
-            continue
 
 
 def ranking(trials: Sequence[dict], by: str = 'AUPR') -> list[dict]:

@@ -77,7 +77,8 @@ class PasteUnknown(BaseTransform):
             raise ValueError('PasteUnknown: fills is empty; name some of '
                              f'{", ".join(FILLS)}.')
         if not 0 <= prob <= 1:
-            raise ValueError(f'PasteUnknown: prob={prob} is no probability.')
+            raise ValueError(f'PasteUnknown: prob={prob} is not a '
+                             'probability; write a number from 0 to 1.')
         self.count = low, high
         self.size = small, large
         self.fills = [one_of('PasteUnknown: fill', f, FILLS) for f in fills]

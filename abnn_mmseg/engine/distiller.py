@@ -15,7 +15,7 @@ from mmengine.runner import Runner
 from mmseg.registry import DATASETS, MODELS
 
 from abnn_mmseg.engine.amp import amp_on_cpu
-from abnn_mmseg.engine.base import check_base
+from abnn_mmseg.engine.base_network import check_base
 from abnn_mmseg.engine.distill_data import distillation_loader
 from abnn_mmseg.engine.distillation import Distillation
 from abnn_mmseg.engine.hooks import CostHook, ProgressHook
@@ -27,6 +27,7 @@ from abnn_mmseg.engine.runners import (
     training_runner,
 )
 from abnn_mmseg.engine.settings import (
+    as_stored,
     check_settings,
     training_settings,
     versions,
@@ -160,7 +161,7 @@ class Distiller:
         known['posterior'] = posterior
         known['load_from'] = self.cfg.get('load_from')
         known['seed'] = self.seed
-        return json.loads(json.dumps(known, default=str))
+        return as_stored(known)
 
     def run(self) -> list[dict]:
         """Distil unless the student is finished; return the table."""

@@ -20,8 +20,8 @@ def join_processes(cfg: Config) -> None:
 def join_on_cpu(cfg: Config) -> None:
     """Join the processes if there is no GPU; otherwise the Runner does it.
 
-    mmengine's own way sets a GPU for every process. This one uses gloo and
-    wraps the model without a device.
+    mmengine's own function selects a GPU for every process. This one uses
+    gloo, and DDP without a device.
     """
     launcher = cfg.get('launcher', 'none')
     if get_device() != 'cpu' or launcher not in ('pytorch', 'slurm'):

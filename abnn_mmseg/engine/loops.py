@@ -7,7 +7,7 @@ from mmseg.registry import LOOPS
 from torch import nn
 
 from abnn_mmseg.compat import BareLoop, forget_checkpoints
-from abnn_mmseg.engine.base import check_base
+from abnn_mmseg.engine.base_network import check_base
 from abnn_mmseg.engine.distiller import Distiller
 from abnn_mmseg.engine.runners import bare_model
 from abnn_mmseg.engine.trainer import MemberTrainer

@@ -8,6 +8,7 @@ from mmengine.config import Config
 from mmengine.runner import Runner
 from torch import Tensor
 
+from abnn_mmseg.engine.loading import another_posterior
 from abnn_mmseg.engine.runners import build_runner, close_log
 from abnn_mmseg.models.posteriors import DeterministicPosterior
 from abnn_mmseg.models.segmentor import BayesianSegmentor
@@ -72,19 +73,21 @@ class MemberValidator:
         """
         self.runner.logger.info(f'Validation of {name}:')
         model = self.model
-        posterior, prediction = model.posterior, model.prediction
+        prediction, posterior = model.prediction, model.posterior
         if prediction == 'base':
             # Members are measured by their own class maps.
             model.prediction = 'centre'
         if states is None:
-            model.posterior = DeterministicPosterior()
+            posterior = DeterministicPosterior()
+            posterior.attach(model)
         else:
             posterior.set_members(states)
         try:
-            return {k: float(v) for k, v in self.runner.val().items()}
+            with another_posterior(model, posterior):
+                return {k: float(v) for k, v in self.runner.val().items()}
         finally:
-            model.posterior, model.prediction = posterior, prediction
-            posterior.set_members([])
+            model.prediction = prediction
+            model.posterior.set_members([])
 
     def close(self) -> None:
         """Close the log file, and forget the runner."""

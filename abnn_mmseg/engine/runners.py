@@ -21,7 +21,7 @@ from abnn_mmseg.compat import KeepsWeights
 from abnn_mmseg.datasets.replay import replayable
 from abnn_mmseg.engine.settings import keep_settings
 from abnn_mmseg.utils.checkpoints import read_checkpoint
-from abnn_mmseg.utils.console import leave_out_chatter
+from abnn_mmseg.utils.console import hide_library_messages
 from abnn_mmseg.utils.files import atomic_path
 
 # Settings of a runner that only trains.
@@ -46,7 +46,7 @@ class AtomicRunner(Runner):
     def build_logger(self, *args, **kwargs) -> MMLogger:
         """The logger, whose console is silent until the runner is built."""
         logger = super().build_logger(*args, **kwargs)
-        leave_out_chatter(logger)
+        hide_library_messages(logger)
         self._built.enter_context(only_to_file(logger))
         return logger
 

@@ -38,8 +38,12 @@ def training_settings(cfg: Config) -> dict[str, Any]:
     # The member is the average that this hook computes.
     parts['ema'] = [hook for hook in cfg.get('custom_hooks') or []
                     if hook['type'] == 'EMAHook']
-    # A stored copy has been through JSON, where tuples become lists.
-    return dict(_flat('', json.loads(json.dumps(parts, default=str))))
+    return dict(_flat('', as_stored(parts)))
+
+
+def as_stored(settings: Any) -> Any:
+    """Settings as they are read from JSON, where tuples become lists."""
+    return json.loads(json.dumps(settings, default=str))
 
 
 def first_difference(known: dict, wanted: dict) -> Optional[str]:

@@ -12,7 +12,7 @@ from mmseg.registry import DATASETS, MODELS
 from torch import Tensor
 
 from abnn_mmseg.engine.amp import amp_on_cpu
-from abnn_mmseg.engine.base import check_base, train_base
+from abnn_mmseg.engine.base_network import check_base, train_base
 from abnn_mmseg.engine.hooks import CostHook, ProgressHook
 from abnn_mmseg.engine.hooks.member_hook import only_norms
 from abnn_mmseg.engine.launch import join_on_cpu
@@ -102,9 +102,8 @@ class MemberTrainer:
         self.count = (cfg.train_cfg.get('members', DEFAULT_MEMBERS)
                       if members is None else members)
         if self.count < 1:
-            raise ValueError(f'{self.count} members cannot be trained; give '
-                             'train_cfg.members or --members a number from 1 '
-                             'on.')
+            raise ValueError(f'{self.count} members cannot be trained; set '
+                             'train_cfg.members or --members to at least 1.')
         cfg.train_cfg = member_loop(cfg.train_cfg)
         if only is not None and not 0 <= only < self.count:
             raise ValueError(f'--member {only} does not exist; members are '

@@ -20,12 +20,12 @@ class Agreement(NamedTuple):
     precision: np.ndarray
 
 
-def components(mask: np.ndarray, min_area: int = 1) -> np.ndarray:
+def components(mask: np.ndarray, min_area: float = 1) -> np.ndarray:
     """Number the connected areas (8 neighbours) of a mask, starting at 1.
 
     Args:
         mask (np.ndarray): bool ``[H, W]``.
-        min_area (int): Areas with fewer pixels become 0. Defaults to 1.
+        min_area (float): Areas with fewer pixels become 0. Defaults to 1.
     """
     _, labels, stats, _ = cv2.connectedComponentsWithStats(
         mask.astype(np.uint8), connectivity=8)

@@ -100,7 +100,7 @@ def class_labels(sample: dict) -> Tensor:
         raise ValueError(
             f'gt_sem_seg of {path_of(sample)} has label '
             f'{int(labels[wrong][0])}, but the model predicts {num_classes} '
-            'classes. Labels that are none of its classes must be 255.')
+            'classes. Labels outside its classes must be 255.')
     return labels
 
 

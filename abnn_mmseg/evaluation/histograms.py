@@ -28,7 +28,7 @@ def check_max_bins(max_bins: int) -> int:
     whole = isinstance(max_bins, int) and not isinstance(max_bins, bool)
     if not whole or max_bins < 1:
         raise ValueError(f'max_bins={max_bins!r} is not a number of bins; '
-                         f'write an integer from 1 on, such as {MAX_BINS}.')
+                         f'write a positive integer such as {MAX_BINS}.')
     return max_bins
 
 

@@ -224,6 +224,6 @@ def shard_of(shard: Optional[str], rank: int,
     number, _, count = str(shard).partition('/')
     if not (number.isdigit() and count.isdigit()
             and 1 <= int(number) <= int(count)):
-        raise ValueError(f'shard={shard!r} is not one of the parts; write '
+        raise ValueError(f'shard={shard!r} is not NUMBER/COUNT; write '
                          '3/16 for the third of 16.')
     return (int(number) - 1) * world + rank, int(count) * world

@@ -172,7 +172,7 @@ def _stored_images(address: str) -> list[Frame]:
         return [Frame(Path(address).stem, address)]
     if not backend.isdir(address):
         raise FileNotFoundError(
-            f'{address} is no folder of {type(backend).__name__}; give an '
+            f'{address} is not a folder of {type(backend).__name__}; give an '
             'image or a folder.')
     return [
         Frame(str(PurePosixPath(name).with_suffix('')),

@@ -8,7 +8,7 @@ import numpy as np
 from abnn_mmseg.evaluation.components import components
 from abnn_mmseg.export.result import MapResult
 
-UNCERTAIN, SEGMENT = 'uncertain', 'segment'
+UNCERTAIN, SEGMENT, OBJECT = 'uncertain', 'segment', 'object'
 # The scores whose ratio is the share of disagreement.
 DISAGREEMENT, TOTAL = 'mutual_information', 'entropy'
 Ring = list[list[int]]
@@ -18,7 +18,7 @@ class Patch(NamedTuple):
     """A connected area.
 
     Attributes:
-        kind: ``'uncertain'`` or ``'segment'``.
+        kind: ``'uncertain'``, ``'segment'`` or ``'object'``.
         rows, columns: The bounding box.
         mask: The pixels of the area in the box, bool.
     """
@@ -26,6 +26,17 @@ class Patch(NamedTuple):
     rows: slice
     columns: slice
     mask: np.ndarray
+
+    @property
+    def box(self) -> tuple[int, int, int, int]:
+        """Left, top, width, height."""
+        return (self.columns.start, self.rows.start,
+                self.columns.stop - self.columns.start,
+                self.rows.stop - self.rows.start)
+
+    def inside(self, plane: np.ndarray) -> np.ndarray:
+        """The patch's pixels of an array ``[H, W]``."""
+        return plane[self.rows, self.columns][self.mask]
 
 
 class Region(NamedTuple):
@@ -52,21 +63,20 @@ class Region(NamedTuple):
     @property
     def box(self) -> tuple[int, int, int, int]:
         """Left, top, width, height."""
-        rows, columns = self.patch.rows, self.patch.columns
-        return (columns.start, rows.start, columns.stop - columns.start,
-                rows.stop - rows.start)
+        return self.patch.box
 
 
 def uncertain_patches(values: np.ndarray, threshold: float,
                       min_area: int) -> list[Patch]:
     """Connected areas where a map reaches its threshold."""
-    return list(_patches(UNCERTAIN, values >= threshold, min_area))
+    return list(patches_of(UNCERTAIN, values >= threshold, min_area))
 
 
 def segment_patches(prediction: np.ndarray, min_area: int) -> list[Patch]:
     """Connected areas of one predicted class."""
-    return [patch for class_id in np.unique(prediction) for patch in _patches(
-        SEGMENT, prediction == class_id, min_area)]
+    return [
+        patch for class_id in np.unique(prediction)
+        for patch in patches_of(SEGMENT, prediction == class_id, min_area)]
 
 
 def measure(result: MapResult, score: str, threshold: float,
@@ -94,7 +104,9 @@ def outlines(patch: Patch) -> list[Ring]:
     return [rings[i].tolist() for i in np.argsort(is_hole, kind='stable')]
 
 
-def _patches(kind: str, mask: np.ndarray, min_area: int) -> Iterator[Patch]:
+def patches_of(kind: str, mask: np.ndarray,
+               min_area: float) -> Iterator[Patch]:
+    """Yield the connected areas of a mask that have this many pixels."""
     labels = components(mask, min_area)
     if not labels.any():
         return
@@ -118,17 +130,14 @@ def _boxes(labels: np.ndarray) -> np.ndarray:
 
 def _region(result: MapResult, score: str, threshold: float,
             patch: Patch) -> Region:
-    def inside(plane: np.ndarray) -> np.ndarray:
-        """The region's pixels of an array ``[H, W]``."""
-        return plane[patch.rows, patch.columns][patch.mask]
-
-    values = inside(result.map(score)).astype(np.float64)
+    values = patch.inside(result.map(score)).astype(np.float64)
     share = None
     if {DISAGREEMENT, TOTAL} <= set(result.maps):
-        total = inside(result.maps[TOTAL]).sum(dtype=np.float64)
-        part = inside(result.maps[DISAGREEMENT]).sum(dtype=np.float64)
+        total = patch.inside(result.maps[TOTAL]).sum(dtype=np.float64)
+        part = patch.inside(result.maps[DISAGREEMENT]).sum(dtype=np.float64)
         share = float(np.clip(part / total, 0, 1)) if total > 0 else 0.
-    ids, counts = np.unique(inside(result.prediction), return_counts=True)
+    ids, counts = np.unique(
+        patch.inside(result.prediction), return_counts=True)
     return Region(
         patch, int(ids[counts.argmax()]), len(values), float(values.mean()),
         float(values.max()), float((values - threshold).clip(0).sum()), share)

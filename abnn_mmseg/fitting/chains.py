@@ -94,7 +94,7 @@ def _listen(messages: Any,
                     raise RuntimeError(
                         f'the process of chain {number} ended with code '
                         f'{process.exitcode}, perhaps for lack of memory; '
-                        'run again to go on, with fewer --jobs.') from None
+                        'run it again with fewer --jobs.') from None
                 del running[number]
         return
     if isinstance(message, str):

@@ -4,20 +4,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Union
 
-import torch
 from mmengine.config import Config, ConfigDict
 from torch import Tensor
 
 from abnn_mmseg.engine.loading import BAYESIAN
-from abnn_mmseg.engine.settings import training_settings
+from abnn_mmseg.engine.settings import as_stored, training_settings
 from abnn_mmseg.members.files import fingerprint, norm_state, save_members
 from abnn_mmseg.members.guarantees import weights_digest
 from abnn_mmseg.models.posteriors.bank import BankPosterior
+from abnn_mmseg.models.scopes import Scope
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.configs import part_of
 from abnn_mmseg.utils.files import atomic_write
-
-Scope = Union[str, Sequence[str]]
 
 
 def fitted_config(cfg: Config, kind: str, scope: Scope = 'all') -> Config:
@@ -56,8 +54,7 @@ def fit_settings(cfg: Config, model: BayesianSegmentor) -> dict[str, Any]:
     val = cfg.get('val_dataloader') or {}
     more = dict(base=weights_digest(model.posterior),
                 scope=cfg.model.posterior.scope, images=val.get('dataset'))
-    return {**training_settings(cfg),
-            **json.loads(json.dumps(more, default=str))}
+    return {**training_settings(cfg), **as_stored(more)}
 
 
 def layers_to_fit(model: BayesianSegmentor) -> list[str]:
@@ -67,12 +64,12 @@ def layers_to_fit(model: BayesianSegmentor) -> list[str]:
     return [name for name in posterior.in_scope if name in posterior.layers]
 
 
-def split_vector(theta: Tensor, like: dict[str, Tensor],
-                 dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
+def split_vector(theta: Tensor,
+                 like: dict[str, Tensor]) -> dict[str, Tensor]:
     """Split a vector, or rows of vectors, into tensors by name."""
     parts = theta.split([value.numel() for value in like.values()], -1)
     return {
-        name: part.reshape(*theta.shape[:-1], *like[name].shape).to(dtype)
+        name: part.reshape(*theta.shape[:-1], *like[name].shape).float()
         for name, part in zip(like, parts)
     }
 

@@ -25,7 +25,6 @@ from torch import Tensor
 from abnn_mmseg.engine.loading import build_segmentor
 from abnn_mmseg.fitting.choice import Choice, lowest
 from abnn_mmseg.fitting.fitted import (
-    Scope,
     fit_settings,
     fitted_config,
     layers_to_fit,
@@ -47,6 +46,7 @@ from abnn_mmseg.models.posteriors.gaussian import (
     SPREAD,
     TEMPERATURE,
 )
+from abnn_mmseg.models.scopes import Scope
 from abnn_mmseg.utils.checkpoints import read_checkpoint
 from abnn_mmseg.utils.choices import one_of
 from abnn_mmseg.utils.console import progress

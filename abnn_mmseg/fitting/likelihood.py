@@ -118,9 +118,9 @@ class NormLikelihood:
     def __init__(self, model: BayesianSegmentor, layers: Sequence[str],
                  images: Images, pixels: float) -> None:
         if not 0 < pixels < float('inf'):
-            raise ValueError(f'{pixels} effective pixels in an image are no '
-                             'likelihood; give a positive number, or none to '
-                             'estimate it.')
+            raise ValueError(f'effective_pixels={pixels} of an image must be '
+                             'a positive number; leave it out to estimate '
+                             'it.')
         self.model = model
         self.images = images
         self.pixels = pixels

@@ -13,7 +13,6 @@ from abnn_mmseg.engine.loading import build_segmentor
 from abnn_mmseg.fitting.chains import run_chains
 from abnn_mmseg.fitting.convergence import effective_size, split_rhat
 from abnn_mmseg.fitting.fitted import (
-    Scope,
     fit_settings,
     fitted_config,
     layers_to_fit,
@@ -23,6 +22,8 @@ from abnn_mmseg.fitting.fitted import (
 from abnn_mmseg.fitting.hmc import summary
 from abnn_mmseg.fitting.likelihood import norm_parameters
 from abnn_mmseg.fitting.norm_chain import HMCSettings
+from abnn_mmseg.models.scopes import Scope
+from abnn_mmseg.utils.choices import evenly_spaced
 
 # Above this R-hat, chains do not agree (Gelman et al.; Izmailov et al., 2021).
 RHAT = 1.1
@@ -136,9 +137,9 @@ def spread_samples(chains: int, samples: int, keep: int
     a posterior may use only some.
     """
     if keep < 1:
-        raise ValueError(f'{keep} samples are none to keep; keep at least 1.')
+        raise ValueError(f'keep={keep} samples must be at least 1.')
     each = min(samples, -(-keep // chains))
-    numbers = [(2 * i + 1) * samples // (2 * each) for i in range(each)]
+    numbers = evenly_spaced(samples, each)
     bits = max(1, (each - 1).bit_length())
     order = sorted(range(each), key=lambda i: int(f'{i:0{bits}b}'[::-1], 2))
     return [(chain, numbers[i]) for i in order

@@ -22,6 +22,7 @@ from mmengine.runner import Runner
 from mmseg.registry import HOOKS
 from torch import Tensor
 
+from abnn_mmseg.engine.hooks import ProgressHook
 from abnn_mmseg.engine.loading import build_segmentor
 from abnn_mmseg.engine.runners import (
     WITHOUT_TESTS,
@@ -30,7 +31,6 @@ from abnn_mmseg.engine.runners import (
     training_runner,
 )
 from abnn_mmseg.fitting.fitted import (
-    Scope,
     fit_settings,
     fitted_config,
     layers_to_fit,
@@ -40,9 +40,9 @@ from abnn_mmseg.fitting.fitted import (
 from abnn_mmseg.fitting.likelihood import norm_parameters
 from abnn_mmseg.members.images import Images
 from abnn_mmseg.models.posteriors.gaussian import DIAGONAL, FACTOR
+from abnn_mmseg.models.scopes import Scope
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 from abnn_mmseg.utils.checkpoints import safe_globals
-from abnn_mmseg.utils.console import progress_bar
 from abnn_mmseg.utils.files import claimed, sweep
 
 HOOKS_OF_FIT = ('AuditHook', 'StabilityHook', 'MemberHook')
@@ -135,25 +135,6 @@ class SWAGHook(Hook):
             self.moments.load_state_dict(checkpoint['swag'])
 
 
-class BarHook(Hook):
-    """Shows the progress of a training.
-
-    Args:
-        show (Callable): Gets the number of iterations done.
-    """
-
-    def __init__(self, show) -> None:
-        self.show = show
-
-    def after_train_iter(self,
-                         runner: Runner,
-                         batch_idx: int,
-                         data_batch: Optional[dict] = None,
-                         outputs: Optional[dict] = None) -> None:
-        """Move the bar."""
-        self.show(runner.iter + 1)
-
-
 def fit_swag(cfg: Config, base: str, out: str, folder: str,
              iterations: int = 200, every: int = 5, lr: float = 0.01,
              rank: int = 20, scope: Scope = 'all', seed: int = 0,
@@ -186,8 +167,7 @@ def fit_swag(cfg: Config, base: str, out: str, folder: str,
     # Raises ValueError if there is no image to train on.
     Images(model, cfg.train_dataloader.dataset)
     hook = dict(type='SWAGHook', begin=begin, every=every, rank=rank)
-    moments = _train(
-        cfg, model, Path(folder) / 'training', hook, iterations, seed)
+    moments = _train(cfg, model, Path(folder) / 'training', hook, seed)
     mean, diagonal, rows = moments.gaussian()
     like = norm_parameters(model, layers_to_fit(model))
     state = split_vector(mean, like)
@@ -233,16 +213,15 @@ def plain_loss(head: dict) -> None:
 
 
 def _train(cfg: Config, model: BayesianSegmentor, folder: Path, hook: dict,
-           iterations: int, seed: int) -> Moments:
+           seed: int) -> Moments:
     """Run the training; resume an interrupted one."""
     sweep(folder)
-    with claimed(folder), safe_globals(), progress_bar(
-            'SWAG', iterations) as show:
+    with claimed(folder), safe_globals():
         settings = dict(fit_settings(cfg, model), seed=seed, hook=hook)
         runner = training_runner(
             model, cfg, folder, cfg.train_dataloader, seed, settings, True,
             custom_hooks=[hook, *(dict(type=t) for t in HOOKS_OF_FIT)],
             **WITHOUT_TESTS)
-        train_and_close(runner, BarHook(show))
+        train_and_close(runner, ProgressHook('SWAG'))
     [found] = [h for h in runner.hooks if isinstance(h, SWAGHook)]
     return found.moments

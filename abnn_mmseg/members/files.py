@@ -129,8 +129,8 @@ def read_members(paths: Union[str, Path, Sequence]) -> list[dict]:
                 f'format, this package reads {VERSION}; train again or '
                 'install the matching abnn-mmseg.')
         if not _is_whole(content):
-            raise ValueError(f'{path} is a member file, but no whole member '
-                             'is in it; copy it again, or train again.')
+            raise ValueError(f'{path} is a member file, but it holds no '
+                             'complete member; copy it again, or train again.')
         members += [
             dict(member, fingerprint=content['fingerprint'], path=str(path))
             for member in content['members']
@@ -149,7 +149,7 @@ def read_distinct(paths: Union[str, Path, Sequence]) -> list[dict]:
             if any(is_same_state(known['state'], m['state']) for m in own):
                 raise ValueError(
                     f'{known["path"]} and {path} hold the same member, which '
-                    'would count twice; give one of both, such as '
+                    'would count twice; give only one of them, such as '
                     'members.pth alone.')
         members += own
     return members

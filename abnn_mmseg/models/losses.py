@@ -158,7 +158,7 @@ class RandomPriorCrossEntropyLoss(PreparesState):
         if known.max() >= len(weight):
             raise ValueError(
                 f'a label is {int(known.max())}, but the head has '
-                f'{len(weight)} classes; labels that are none of its classes '
+                f'{len(weight)} classes; labels outside its classes '
                 f'must be {ignore_index}.')
         target = (known[:, None] if channels == 1 else
                   F.one_hot(known, channels).movedim(-1, 1))

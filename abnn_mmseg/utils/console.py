@@ -23,36 +23,36 @@ from rich.table import Table
 
 MISTAKES = (ValueError, OSError, RuntimeError, ImportError, MemoryError,
             FloatingPointError, KeyError, AssertionError, SyntaxError)
-# What mmengine and mmseg say of their own code in every run: nothing that
-# somebody who runs it can change.
-CHATTER = ('The prefix is not set in metric class',
+# Messages of mmengine and mmseg about their own code, in every run. Users
+# cannot do anything about them.
+LIBRARY_MESSAGES = ('The prefix is not set in metric class',
            '"FileClient" will be deprecated',
            '"HardDiskBackend" is the alias')
 WARNINGS = ('Default ``avg_non_ignore`` is False', )
 
 
-def leave_out_chatter(logger: Optional[MMLogger] = None) -> None:
-    """Keep what the libraries say of their own code off the console.
+def hide_library_messages(logger: Optional[MMLogger] = None) -> None:
+    """Hide what libraries log about their own code from the console.
 
     Log files keep it.
 
     Args:
         logger (MMLogger, optional): Defaults to the current one; then
-            warnings of Python and OpenCV of that kind are left out, too.
+            such warnings of Python and OpenCV are hidden, too.
     """
     if logger is None:
         logger = MMLogger.get_current_instance()
         for text in WARNINGS:
             warnings.filterwarnings('ignore', text)
-        # It warns of every TIFF of four channels that it wrote itself.
+        # OpenCV warns about TIFFs of four channels, even its own ones.
         opencv.setLogLevel(opencv.LOG_LEVEL_ERROR)
     for handler in logger.handlers:
         if not isinstance(handler, logging.FileHandler):
-            handler.addFilter(_is_no_chatter)
+            handler.addFilter(_is_wanted)
 
 
-def _is_no_chatter(record: logging.LogRecord) -> bool:
-    return not record.getMessage().startswith(CHATTER)
+def _is_wanted(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith(LIBRARY_MESSAGES)
 
 
 def print_table(title: str,
@@ -104,8 +104,8 @@ def say_errors():
         yield
     except BaseException as error:
         if _interrupted(error):
-            print('\nInterrupted; run again to go on, with --resume where a '
-                  'tool has it.', file=sys.stderr)
+            print('\nInterrupted; run it again to continue, with --resume '
+                  'if it has that option.', file=sys.stderr)
             sys.exit(130)
         # This type error is a misspelt option of a config; others are bugs.
         misspelt = (isinstance(error, TypeError)

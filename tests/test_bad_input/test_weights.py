@@ -50,7 +50,7 @@ def foreign(**options):
     return content(other)
 
 
-NOT_WHOLE = 'is a member file, but no whole member is in it'
+NOT_WHOLE = 'is a member file, but it holds no complete member'
 MEMBERS = {
     'NaN': (lambda m: content(m, members=spoiled(
         m, 'backbone.bn1.weight', float('nan'))),

@@ -9,8 +9,8 @@ from abnn_mmseg.comparison.search import (
     Search,
     combinations,
     ranking,
-    read_log,
 )
+from abnn_mmseg.utils.files import read_lines
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_every_trial_is_logged_once_and_trainings_are_shared(
     # The base; two trainings, two tests, two predictions.
     assert len(trials) == 1 + 2 * 2 * 2
     assert trained == [0.01]
-    assert len(list(read_log(log))) == len(trials)
+    assert len(read_lines([log])) == len(trials)
     assert len({trial['key'] for trial in trials}) == len(trials)
     check_ranking(trials)
     # Half a line of a killed run is no trial, and nothing is tried again.
@@ -52,7 +52,7 @@ def test_every_trial_is_logged_once_and_trainings_are_shared(
     monkeypatch.setattr(module, 'train', None)
     again = Search(config_file, str(log)).run()
     assert [t['key'] for t in again] == [t['key'] for t in trials]
-    assert len(list(read_log(log))) == len(trials)
+    assert len(read_lines([log])) == len(trials)
 
 
 def check_ranking(trials):

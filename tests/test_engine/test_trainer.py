@@ -400,7 +400,7 @@ def test_norms_left_as_they_are_do_not_drift(sketch, base, tmp_path):
 
 @pytest.mark.parametrize('count', [0, -1])
 def test_no_members_are_refused(sketch, base, tmp_path, count):
-    with pytest.raises(ValueError, match='a number from 1 on'):
+    with pytest.raises(ValueError, match='to at least 1'):
         train(abnn_config(sketch, tmp_path, base), members=count)
 
 
@@ -501,7 +501,7 @@ def test_a_base_resumes_its_own_checkpoint_or_starts_from_load_from(
     cfg.train_cfg.max_iters = 6
     train(copy.deepcopy(cfg))
     log = max(tmp_path.rglob('*.log'), key=os.path.getmtime).read_text()
-    assert f'goes on from {tmp_path}/iter_4.pth' in log
+    assert f'continues from {tmp_path}/iter_4.pth' in log
     assert (first, read_checkpoint(tmp_path / 'iter_6.pth')['meta'][
         'iter']) == (4, 6)
 

@@ -82,7 +82,7 @@ def test_values_of_a_set_pool_all_areas(make_sample, evaluate):
         samples.append(sample)
         values = slow(field, labels, np.float32(0.6), 6, 4)
         truth += values[0]
-        precision += values[2]
+        precision += values[1]
     got = evaluate(RegionMetric(thresholds=0.6, min_area=6, min_truth=4),
                    samples)
     assert len(truth) > 10 and len(precision) > 10

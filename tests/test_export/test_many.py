@@ -122,7 +122,7 @@ def test_images_of_an_object_store_are_read_by_its_backend(
                        resume=True) == (0, 5)
     [result] = inferencer(f'{store}/sub/c.png')
     assert result.name == 'c'
-    with pytest.raises(FileNotFoundError, match='is no folder of Store'):
+    with pytest.raises(FileNotFoundError, match='is not a folder of Store'):
         Frames(f'{store}/nowhere')
 
 

@@ -190,7 +190,7 @@ def test_the_ensemble_sees_what_becomes_of_the_model(checkpoints, images):
         after[0], make().double().predict(images.double())[
             0].uncertainty.entropy)
     model.backbone.forward = lambda x: own(0.5 * x)
-    with pytest.raises(ValueError, match='forward of backbone is a function'):
+    with pytest.raises(ValueError, match='forward of backbone was replaced'):
         model.predict(images.double())
 
 

@@ -10,7 +10,7 @@ from mmengine.logging import MMLogger, print_log
 from abnn_mmseg.models import BNLPosterior
 from abnn_mmseg.utils import console
 from abnn_mmseg.utils.console import (
-    leave_out_chatter,
+    hide_library_messages,
     print_table,
     progress,
     progress_bar,
@@ -31,7 +31,7 @@ def end_of(error, context=None):
 @pytest.mark.parametrize('context', [None, ValueError('x')])
 def test_ctrl_c_has_its_own_code(context, capsys):
     assert end_of(KeyboardInterrupt(), context) == 130
-    assert 'run again to go on' in capsys.readouterr().err
+    assert 'run it again to continue' in capsys.readouterr().err
 
 
 def test_ctrl_c_is_seen_behind_what_became_of_it():
@@ -104,7 +104,7 @@ class Metric(BaseMetric):
 
 def test_chatter_of_libraries_is_in_the_log_file_only(tmp_path, capsys):
     file = tmp_path / 'log'
-    leave_out_chatter(MMLogger.get_instance('quiet', log_file=str(file)))
+    hide_library_messages(MMLogger.get_instance('quiet', log_file=str(file)))
     Metric()
     FileClient(backend='disk')
     print_log('A line of ours.', 'current')
@@ -119,7 +119,7 @@ def test_chatter_of_libraries_is_in_the_log_file_only(tmp_path, capsys):
 def test_chatter_of_losses_is_left_out():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter('always')
-        leave_out_chatter()
+        hide_library_messages()
         warnings.warn('Default ``avg_non_ignore`` is False, ...',
                       stacklevel=1)
         warnings.warn('Something else', stacklevel=1)

@@ -33,10 +33,10 @@ class ProgressHook(Hook):
         """Start the clock."""
         self.start, self.first = time.monotonic(), runner.iter
         self.interval = max(1, min(self.interval, runner.max_iters // 10))
-        goes_on = f'goes on at iteration {self.first}' if self.first else (
+        start = f'continues at iteration {self.first}' if self.first else (
             'starts')
         runner.logger.info(
-            f'{self.what} {goes_on}; log and checkpoints: {runner.work_dir}')
+            f'{self.what} {start}; log and checkpoints: {runner.work_dir}')
 
     def after_train_iter(self,
                          runner: Runner,

@@ -2,10 +2,11 @@
 from collections.abc import Sequence
 from typing import Any, Optional
 
-import cv2
 import numpy as np
 
+from abnn_mmseg.datasets.protocol import OOD
 from abnn_mmseg.export.gallery.words import title_of
+from abnn_mmseg.export.regions import OBJECT, patches_of
 from abnn_mmseg.uncertainty import score_of
 
 # The share of known pixels that a threshold marks.
@@ -50,19 +51,12 @@ def find_objects(anomaly: np.ndarray, maps: dict[str, np.ndarray]) -> list:
     An object counts as found if at least half of it is marked, that is, if
     its median reaches the threshold.
     """
-    count, regions, stats, _ = cv2.connectedComponentsWithStats(
-        (anomaly == 1).astype(np.uint8), connectivity=8)
-    found = []
-    for i in range(1, count):
-        left, top, wide, high, size = stats[i].tolist()
-        if size < SMALLEST * anomaly.size:
-            continue
-        window = np.s_[top:top + high, left:left + wide]
-        inside = regions[window] == i
-        found.append(dict(
-            box=[left, top, wide, high], size=size, medians={
-                name: float(np.median(values[window][inside]))
-                for name, values in maps.items()}))
+    found: list[dict[str, Any]] = [
+        dict(box=list(patch.box), size=int(patch.mask.sum()), medians={
+            name: float(np.median(patch.inside(values)))
+            for name, values in maps.items()})
+        for patch in patches_of(
+            OBJECT, anomaly == OOD, SMALLEST * anomaly.size)]
     return sorted(found, key=lambda item: -item['size'])[:MOST]
 
 

@@ -101,8 +101,8 @@ class DropoutPosterior(ForkingPosterior):
         if isinstance(site, AnyDropout):
             return site.p
         raise ValueError(
-            f'{name} is no dropout layer, so DropoutPosterior does not know '
-            'how much to drop after it; write rate=0.1, say.')
+            f'{name} is not a dropout layer, so it has no rate of its own; '
+            'write a rate for DropoutPosterior, such as rate=0.1.')
 
     def __len__(self) -> int:
         return self.samples if self.sites else len(self.views)

@@ -139,10 +139,10 @@ def shell_of(model: 'BayesianSegmentor') -> 'BayesianSegmentor':
     for name, module in model.named_modules():
         if isinstance(vars(module).get('forward'), FunctionType):
             raise ValueError(
-                f'the forward of {name or "the model"} is a function that '
-                'was put in place of its own, which would run with the '
-                'weights of the base in all networks of EnsemblePosterior; '
-                'make it a method, with types.MethodType.')
+                f'the forward of {name or "the model"} was replaced by a '
+                'function, which would run with the weights of the base in '
+                'every network of EnsemblePosterior; bind it to the module '
+                'with types.MethodType.')
     shared: dict[int, Any] = {id(model.posterior): model.posterior}
     for tensor in itertools.chain(model.parameters(), model.buffers()):
         new = tensor.detach()

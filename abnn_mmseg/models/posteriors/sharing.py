@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from abnn_mmseg.compat import is_vmapped, tree_leaves, version_of
 from abnn_mmseg.models.passes import Handler, let_handle
 
+# Memory for shared outputs; other outputs are computed again.
 MAX_BYTES = 2 * 1024**3
 
 
@@ -26,15 +27,12 @@ class SharedTrunk:
         model (nn.Module): The segmentor.
         forking (Iterable[nn.Module]): Layers that differ between networks.
         enabled (bool): Whether anything is shared. Defaults to True.
-        max_bytes (int): Memory for outputs; other outputs are computed again.
-            Defaults to 2 GiB.
     """
 
     def __init__(self,
                  model: nn.Module,
                  forking: Iterable[nn.Module],
-                 enabled: bool = True,
-                 max_bytes: int = MAX_BYTES) -> None:
+                 enabled: bool = True) -> None:
         self.forking = list(forking)
         self.candidates = (
             _largest_without(model, set(self.forking)) if enabled else [])
@@ -43,7 +41,7 @@ class SharedTrunk:
         # Windows whose first pass is finished.
         self.learned: set[int] = set()
         self.outputs: dict[tuple[nn.Module, int, int], _Output] = {}
-        self.budget = max_bytes
+        self.budget = MAX_BYTES
 
     def knows(self, window: int) -> bool:
         """Whether the shared outputs of a window are known."""

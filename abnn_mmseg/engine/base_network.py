@@ -22,7 +22,7 @@ def train_base(cfg: Config) -> None:
         # Fail early with a clear message.
         read_checkpoint(cfg.load_from)
     runner = AtomicRunner.from_cfg(cfg)
-    start = f'goes on from {last}' if last else 'starts at iteration 0'
+    start = f'continues from {last}' if last else 'starts at iteration 0'
     runner.logger.info(f'Training {start}; log: {log_file(runner.logger)}')
     runner.train()
 
