@@ -29,7 +29,7 @@ PROTOCOLS = dict(
     per_image=((OOD, ), (IN_DISTRIBUTION, VOID_COLUMN)),
     muad=((OOD, VOID_COLUMN), (IN_DISTRIBUTION, )))
 MEASURES = ('AUROC', 'AUPR', 'FPR95')
-# A larger possible error of AUROC, as a fraction, gives a warning.
+# A larger possible error of a measure, as a fraction, gives a warning.
 TOLERANCE = 1e-4
 
 
@@ -127,17 +127,17 @@ class AnomalyMetric(RunningMetric):
 
     def _check(self, protocol: str, score: str,
                values: Optional[list[float]]) -> None:
-        """Warn if values are NaN, or AUROC or FPR95 is not exact."""
+        """Warn if values are NaN or not exact."""
         if values is None:
             where = 'the set has' if protocol == 'pooled' else 'each image has'
             self.warn(f'{where} only one kind of pixels, OOD or '
                       f'in-distribution: {protocol}/{score} is NaN. Does '
                       'gt_anomaly mark the known classes with 0?')
         elif max(errors := values[len(MEASURES):]) > TOLERANCE:
-            auroc, fpr = (f'{100 * error:.2g}' for error in errors)
-            self.warn(f'{protocol}/{score}/AUROC may be off by {auroc} points '
-                      f'and FPR95 by {fpr}: frequent scores share a bin. '
-                      f'Raise max_bins={self.max_bins}.')
+            auroc, aupr, fpr = (f'{100 * error:.2g}' for error in errors)
+            self.warn(f'{protocol}/{score}/AUROC may be off by {auroc} '
+                      f'points, AUPR by {aupr} and FPR95 by {fpr}: frequent '
+                      f'scores share a bin. Raise max_bins={self.max_bins}.')
 
     def _named(self, values) -> dict[str, float]:
         named = {}
@@ -153,13 +153,16 @@ class AnomalyMetric(RunningMetric):
 
 def _values(curve: DetectionCurve,
             nearest: bool = False) -> Optional[list[float]]:
-    """The ``MEASURES``, and the largest possible errors of AUROC and FPR95."""
+    """The ``MEASURES``, and the largest possible error of each."""
     if not curve.defined:
         return None
-    fpr = curve.fpr_at_nearest_tpr() if nearest else curve.fpr_at_tpr()
+    if nearest:
+        fpr, error = curve.fpr_at_nearest_tpr(), curve.nearest_fpr_error()
+    else:
+        fpr, error = curve.fpr_at_tpr(), curve.fpr_error()
     return [
         curve.auroc(), curve.average_precision(), fpr, curve.auroc_error(),
-        curve.fpr_error()
+        curve.average_precision_error(), error
     ]
 
 

@@ -5,8 +5,7 @@ threshold as a whole. In a bin with several scores the labels are assumed to be
 evenly mixed, so a threshold may divide it. The exception is a bin with far
 more pixels than its neighbours: one frequent score fills it, so it is a tie.
 If two frequent scores share a bin, the curve is not exact;
-:meth:`DetectionCurve.auroc_error` and :meth:`DetectionCurve.fpr_error` bound
-the errors.
+the methods of :class:`DetectionCurve` that end in ``_error`` bound the errors.
 """
 from typing import Optional
 
@@ -80,14 +79,36 @@ class DetectionCurve:
 
     def average_precision(self) -> float:
         """``sum_n (R_n - R_{n-1}) P_n``, as scikit-learn defines it."""
+        return float(self._precisions().sum() / self.num_positives)
+
+    def average_precision_error(self) -> float:
+        """Largest possible error of :meth:`average_precision`.
+
+        A bin of several scores with p positives and n negatives follows t
+        positives and f negatives. At best, its positives share one score
+        above all its negatives; their precisions then add up to
+        ``p (t + p) / (t + p + f)``. At worst, the negatives come first:
+        ``sum_j (t + j) / (t + j + f + n)``, which is at least
+        ``p - (f + n) log((c + p + 1/2) / (c + 1/2))`` with c = t + f + n.
+        """
+        precisions = self._precisions()[self.several]
+        p = self.positives[self.several]
+        tp, fp = self.tp[self.several], self.fp[self.several]
+        others = tp + fp - p
+        worst = p - fp * np.log1p(p / (others + 0.5))
+        seen = np.maximum(tp + fp - self.negatives[self.several], 1)
+        best = p * (tp / seen)
+        error = max((best - precisions).sum(), (precisions - worst).sum())
+        return float(error / self.num_positives)
+
+    def _precisions(self) -> np.ndarray:
+        """The sum of the precisions at the positives of each bin."""
         # In a mixed bin: the precision at its middle positive.
         skipped = self.mixed * (self.positives - 1) / 2
         tp = self.tp - np.maximum(skipped, 0)
         fp = self.fp - self.mixed * self.negatives / 2
-        found = self.positives > 0
-        precision = tp[found] / (tp + fp)[found]
-        return float(
-            (self.positives[found] / self.num_positives) @ precision)
+        # Without positives, both may be 0.
+        return self.positives * (tp / np.maximum(tp + fp, 1))
 
     def fpr_at_tpr(self, tpr: float = 0.95) -> float:
         """False positive rate at the first threshold reaching ``tpr``."""
@@ -108,13 +129,35 @@ class DetectionCurve:
         low, high = self.tp[i] - self.positives[i], self.tp[i]
         if self.mixed[i]:
             low, high = max(low, np.floor(need)), min(high, np.ceil(need))
-        nearest = high if high - need <= need - low else low
+        nearest = high if self._nearer(tpr, low, high) else low
         if nearest in self.tp:
             if nearest == self.num_positives:
                 i = np.searchsorted(self.tp, nearest, 'left')
             else:
                 i = np.searchsorted(self.tp, nearest, 'right') - 1
         return self._false_positives(i, nearest) / self.num_negatives
+
+    def nearest_fpr_error(self, tpr: float = 0.95) -> float:
+        """Largest possible error of :meth:`fpr_at_nearest_tpr`.
+
+        The nearest TPR may lie anywhere in a bin of several scores. If it is
+        that at the end of the bin, negatives up to the next positive count,
+        and that positive's bin may begin with some of them.
+        """
+        i = self._first(tpr)
+        low, high = self.tp[i] - self.positives[i], self.tp[i]
+        found = self.fpr_at_nearest_tpr(tpr) * self.num_negatives
+        least, most = self.fp[i] - self.negatives[i], self.fp[i]
+        if self._nearer(tpr, low, high):
+            if high < self.num_positives:
+                after = np.searchsorted(self.tp, high, 'right')
+                most = self.fp[after - 1]
+                most += self.several[after] * self.negatives[after]
+        elif not self.several[i]:
+            most = found
+        if not self.several[i]:
+            least = found
+        return float(max(most - found, found - least) / self.num_negatives)
 
     def threshold(self,
                   tpr: Optional[float] = None,
@@ -166,6 +209,15 @@ class DetectionCurve:
             tpr=self.tp[i] / self.num_positives,
             fpr=self.fp[i] / self.num_negatives,
             precision=self.tp[i] / (self.tp + self.fp)[i])
+
+    def _nearer(self, tpr: float, low: float, high: float) -> bool:
+        """Whether the higher of two TPRs is at least as near.
+
+        Shares are compared, not counts, because rounding decides if both are
+        equally near, and the authors' code compares shares.
+        """
+        total = self.num_positives
+        return bool(high / total - tpr <= tpr - low / total)
 
     def _first(self, tpr: float) -> int:
         return int(np.searchsorted(self.tp / self.num_positives, tpr))

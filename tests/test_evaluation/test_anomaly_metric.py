@@ -172,6 +172,19 @@ def test_frequent_scores_in_one_bin_give_a_warning(make_sample, evaluate):
     assert not messages
 
 
+def test_aupr_that_is_not_exact_gives_a_warning(make_sample, evaluate):
+    """Few positives above all others hardly move AUROC and FPR95."""
+    sample = make_sample(0, size=(200, 500))
+    labels, entropy = sample.gt_anomaly.data, sample.uncertainty.entropy
+    labels[:] = 0
+    entropy[:] = torch.linspace(0, .5, labels.numel()).view_as(entropy)
+    labels[0, 0, :2] = 1
+    entropy[0, 0, :4] = torch.tensor([.9000001, .9000001, .9, .9])
+    with warnings_of() as messages:
+        evaluate(AnomalyMetric(protocols=['pooled'], max_bins=2000), [sample])
+    assert len(messages) == 1 and 'AUPR by' in messages[0]
+
+
 @pytest.mark.parametrize('max_bins', [0, -1, 2.5, None])
 @pytest.mark.parametrize(
     'metric', ['AnomalyMetric', 'CalibrationMetric', 'SelectiveMetric'])

@@ -153,6 +153,65 @@ def test_the_error_of_fpr_covers_two_frequent_scores_in_one_bin():
     assert detection(scores, labels).fpr_error() == 0
 
 
+def adversarial(seed):
+    """Scores with ties, plateaus and tails, in far too few bins."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 400))
+    labels = (rng.random(n) < rng.choice([.01, .1, .5, .9])).astype(int)
+    labels[:2] = 0, 1
+    side = 1e-6 * rng.choice([-1, 1])
+    scores = [
+        rng.random(n),
+        rng.random(n).round(1) + rng.integers(0, 3, n) * 1e-6,
+        np.where(rng.random(n) < .5, .7 + labels * side, rng.random(n)),
+        rng.normal(size=n)**5 + labels][seed % 4].astype(np.float32)
+    return scores, labels, int(rng.choice([1, 2, 3, 8, 30, 100]))
+
+
+def test_errors_cover_scikit_learn_on_adversarial_data():
+    shares = {}
+    for seed in range(400):
+        scores, labels, max_bins = adversarial(seed)
+        # scikit-learn takes scores nearer than 1e-12 for ties.
+        ranks = np.unique(scores, return_inverse=True)[1]
+        curve = detection(scores, labels, max_bins=max_bins)
+        fpr, tpr, _ = sk.roc_curve(labels, ranks, drop_intermediate=False)
+        for name, value, exact, error in (
+                ('AUROC', curve.auroc(), sk.roc_auc_score(labels, ranks),
+                 curve.auroc_error()),
+                ('AUPR', curve.average_precision(),
+                 sk.average_precision_score(labels, ranks),
+                 curve.average_precision_error()),
+                ('FPR95', curve.fpr_at_tpr(), fpr[np.argmax(tpr >= .95)],
+                 curve.fpr_error()),
+                ('nearest', curve.fpr_at_nearest_tpr(),
+                 fpr_at_nearest_recall(scores, labels),
+                 curve.nearest_fpr_error())):
+            off = abs(value - exact)
+            assert off <= error + 1e-9, (name, seed)
+            shares.setdefault(name, []).append(off / max(error, 1e-9))
+    # The bounds are tight.
+    assert all(max(share) > .9 for share in shares.values()), shares
+
+
+def test_equally_near_rates_are_those_of_the_authors_code():
+    # 28 and 29 of 30 are equally far from 95 %: rounding decides.
+    labels = np.repeat([1, 0, 1, 0, 1], [28, 10, 1, 20, 1])
+    scores = np.arange(60, 0, -1).astype(np.float32)
+    curve = detection(scores, labels)
+    assert curve.fpr_at_nearest_tpr() == fpr_at_nearest_recall(scores, labels)
+
+
+def test_ordinary_scores_are_within_the_promise():
+    rng = np.random.default_rng(0)
+    labels = (rng.random(600_000) < .1).astype(int)
+    scores = (rng.normal(size=600_000) + labels).astype(np.float32)
+    curve = detection(scores, labels)
+    assert 0 < curve.average_precision_error() < 1e-4
+    exact = detection(scores, labels, max_bins=10**6)
+    assert exact.average_precision_error() == 0
+
+
 def test_the_error_of_auroc_covers_two_frequent_scores_in_one_bin():
     rng = np.random.default_rng(0)
     labels = (rng.random(50_000) < .1).astype(int)
