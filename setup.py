@@ -93,6 +93,7 @@ setup(
         onnx=ONNX,  # `abnn onnx`
         serve=SERVE,  # examples/serve.py
         rasters=['rasterio>=1.3'],  # GeoTIFF
+        tiff=['tifffile>=2022.2'],  # TIFFs of more than four bands
         volumes=['nibabel>=5'],  # NIfTI
         dask=DASK,  # examples/dask_map.py
         docs=['mkdocs-material>=9.5', 'mkdocstrings[python]>=0.25'],
@@ -115,6 +116,7 @@ setup(
             'arviz-stats>=0.6; python_version >= "3.11"',
             'tensorboard>=2.10',  # a backend of the visualizer's tests
             'rasterio>=1.3',
+            'tifffile>=2022.2',
             'nibabel>=5',
             *SERVE,
             'httpx>=0.24',  # the client of the server's test

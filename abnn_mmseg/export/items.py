@@ -37,9 +37,10 @@ def find_items(inferencer: ABNNInferencer, source: Union[str, Path],
     if folder is not None and isinstance(source, (str, Path)) and (
             Path(source).is_dir()):
         maps = _folders_of_maps(Path(source), Path(folder))
-        frames.files = [
-            frame for frame in frames.files
-            if not _real(str(frame.image)).startswith(maps)]
+        if maps:
+            frames.files = [
+                frame for frame in frames.files
+                if not _real(str(frame.image)).startswith(maps)]
     return None if frames.live else len(frames), (
         Item(frame.name, partial(inferencer.load, frame),
              [frames.video or Path(str(frame.image))]) for frame in frames)

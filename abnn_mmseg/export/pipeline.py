@@ -161,6 +161,8 @@ def open_npy(path: Union[str, Path]) -> np.ndarray:
 
 def _load(step, results: dict, path) -> Optional[dict]:
     """Run a step that may read the file; raise ValueError if it cannot."""
+    if getattr(step, 'imdecode_backend', None) == 'tifffile':
+        _need_tifffile()
     try:
         loaded = step(results)
     except (ImportError, MemoryError):
@@ -172,6 +174,16 @@ def _load(step, results: dict, path) -> Optional[dict]:
     if loaded is None:
         raise _undecodable(path, f'{type(step).__name__} gives nothing')
     return loaded
+
+
+def _need_tifffile() -> None:
+    # Without it, mmcv fails with an AttributeError.
+    try:
+        import tifffile  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "imdecode_backend='tifffile' needs the package tifffile: pip "
+            'install tifffile.') from error
 
 
 def _undecodable(path, reason) -> ValueError:

@@ -87,6 +87,10 @@ class Raster:
             path = self._write(file, pixels, rows, columns)
         try:
             return self._pipeline.load(Frame(self._name, path)).data['inputs']
+        except ValueError as error:
+            # Of the window, nobody knows the path.
+            raise ValueError(
+                str(error).replace(str(path), str(self.path))) from error
         finally:
             path.unlink()
 

@@ -1,4 +1,6 @@
 """Files are read as the config says, arrays as they are."""
+import sys
+
 import cv2
 import numpy as np
 import pytest
@@ -64,6 +66,14 @@ def test_the_backend_of_the_config_reads(sketch, tmp_path):
     inferencer = make(sketch, tmp_path, imdecode_backend='no such backend')
     with pytest.raises(ValueError, match='no such backend'):
         inferencer(tmp_path / 'image.png')
+
+
+def test_a_missing_backend_is_a_sentence(sketch, tmp_path, monkeypatch):
+    cv2.imwrite(str(tmp_path / 'image.tif'), random(32, 48, 3))
+    inferencer = make(sketch, tmp_path, imdecode_backend='tifffile')
+    monkeypatch.setitem(sys.modules, 'tifffile', None)
+    with pytest.raises(ImportError, match='pip install tifffile'):
+        inferencer(tmp_path / 'image.tif')
 
 
 def test_pictures_of_8_bit_images_are_the_images():

@@ -20,14 +20,15 @@ def inferencer(sketch, base, tmp_path_factory):
     return ABNNInferencer(cfg, str(base), device='cpu', scores=SCORES)
 
 
-def four_bands(sketch, folder):
+def four_bands(sketch, folder, bands=4, **loader):
     """A network of four bands, whose loader takes what the file has."""
     cfg = abnn_config(sketch, folder, folder / 'base.pth',
                       test_cfg=ConfigDict(SLIDE))
-    cfg.model.backbone.in_channels = 4
+    cfg.model.backbone.in_channels = bands
     cfg.model.data_preprocessor.update(
         mean=[9000.], std=[5000.], bgr_to_rgb=False)
-    cfg.test_dataloader.dataset.pipeline[0].color_type = 'unchanged'
+    cfg.test_dataloader.dataset.pipeline[0].update(
+        color_type='unchanged', **loader)
     torch.save(build(cfg.model).state_dict(), folder / 'base.pth')
     return ABNNInferencer(cfg, device='cpu', scores=SCORES)
 
@@ -111,6 +112,27 @@ def test_other_bands_than_the_model_wants_are_a_sentence(sketch, inferencer,
                            'but the model takes 4'):
             export_maps(four, path, tmp_path / form, [form], tile=tile)
     assert not list(tmp_path.glob('*/*/*/scene.*'))
+
+
+def test_six_bands_by_tifffile(sketch, tmp_path):
+    pytest.importorskip('tifffile')
+    inferencer = four_bands(sketch, tmp_path, bands=6,
+                            imdecode_backend='tifffile')
+    bands = random_bands(6, 'uint16', 20000)
+    path = write(tmp_path / 'scene.tif', bands)
+    export_maps(inferencer, path, tmp_path / 'out', ['geotiff'], tile=64)
+    expected, = inferencer(bands.transpose(1, 2, 0).copy())
+    for score in SCORES:
+        assert_in_place(tmp_path / 'out', score, path, expected.maps[score])
+
+
+def test_what_the_loader_cannot_read_is_named_as_the_scene(sketch, tmp_path):
+    """Not as the temporary file of a window."""
+    path = write(tmp_path / 'scene.tif', random_bands(6, 'uint16', 9000))
+    four = four_bands(sketch, tmp_path)
+    with pytest.raises(ValueError, match=f'{path}.* cannot be decoded'):
+        export_maps(four, path, tmp_path / 'out', ['geotiff'], tile=64)
+    assert not list((tmp_path / 'out').rglob('*.tif'))
 
 
 def test_a_hole_in_one_band_does_not_spread(sketch, tmp_path):
