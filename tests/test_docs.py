@@ -241,8 +241,9 @@ BUILDERS = dict(
     model=build_model, test_sets=build_test_sets, posteriors=build_posteriors,
     methods=build_methods,
     custom_hooks=lambda cfg: [HOOKS.build(hook) for hook in cfg.custom_hooks],
+    # mmengine finds visualizers by name, and others must not find this one.
     visualizer=lambda cfg: VISUALIZERS.build(
-        dict(cfg.visualizer, save_dir=tempfile.mkdtemp())))
+        dict(cfg.visualizer, name='docs', save_dir=tempfile.mkdtemp())))
 
 
 def commands(page):
