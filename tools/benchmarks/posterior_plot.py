@@ -1,5 +1,6 @@
 """The figure of ``tools/benchmark.py posterior``."""
 import re
+from itertools import cycle
 
 from abnn_mmseg.utils.files import atomic_path
 
@@ -32,17 +33,30 @@ def plot(result: dict, path: str) -> None:
             left.axhline(row[column], color=KINDS.get(kind, 'C8'), ls=':',
                          label=row['method'])
     left.set_xscale('log')
+    left.set_xticks(alphas := result['settings']['alphas'],
+                    [f'{alpha:g}' for alpha in alphas])
+    left.minorticks_off()
     left.set_xlabel('alpha')
     left.set_ylabel('total variation to HMC, known images, %')
     left.legend(fontsize=6)
+    markers = cycle('sDv^<>pPX*hd')
     for row in result['rows']:
         if row.get('AUROC') is None:
             continue
-        kind = row['method'].split()[0].rstrip(',')
-        x, y = row[f'TV unknown T={first}'], row['AUROC']
-        right.plot(x, y, 'o', color=KINDS.get(kind, 'C8'))
-        right.annotate(row['method'], (x, y), fontsize=5,
-                       xytext=(3, 2), textcoords='offset points')
+        name, _, alpha = row['method'].partition(', alpha = ')
+        kind = name.split()[0].rstrip(',')
+        point = row[f'TV unknown T={first}'], row['AUROC']
+        # Methods with several values of alpha share a line of the legend.
+        is_known = name in right.get_legend_handles_labels()[1]
+        is_curve = alpha and 'pixel' not in name
+        right.plot(*point, 'o' if is_curve else next(markers), ms=5,
+                   color=KINDS.get(kind, 'C8'),
+                   label=None if is_known else name)
+        if alpha:
+            right.annotate(alpha, point, fontsize=6, xytext=(4, 3),
+                           textcoords='offset points')
+    right.legend(fontsize=6, loc='center', bbox_to_anchor=(0.66, 0.5),
+                 title='numbers: alpha', title_fontsize=6)
     right.set_xlabel('total variation to HMC, images with unknowns, %')
     right.set_ylabel('AUROC of the entropy, %')
     figure.tight_layout()
