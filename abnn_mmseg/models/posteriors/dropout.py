@@ -102,7 +102,7 @@ class DropoutPosterior(ForkingPosterior):
             return site.p
         raise ValueError(
             f'{name} is not a dropout layer, so it has no rate of its own; '
-            'write a rate for DropoutPosterior, such as rate=0.1.')
+            'write rate=0.1, or another share, in DropoutPosterior.')
 
     def __len__(self) -> int:
         return self.samples if self.sites else len(self.views)
