@@ -58,6 +58,7 @@ CURES = {
     'is written window by window': 'add the option that it names',
     '… does not exist.': 'check the path or the address',
     'needs the package rasterio': 'run the command that it names',
+    'needs the package tifffile': 'run the command that it names',
     'need the package nibabel': 'run the command that it names',
     'comes without its image': 'export from a video, a camera or image '
     'files, not from arrays of maps',

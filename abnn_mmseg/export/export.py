@@ -131,9 +131,11 @@ class _Run:
         writers = self.record.open_writers()
         bar = progress_bar(f'Export to {settings.folder}',
                            len(range(part, self.count, parts)))
-        with ThreadedWriter(writers) as writer, bar as self._bar:
+        guarded = ThreadedWriter(writers, guard=self.record.owned)
+        with guarded as writer, bar as self._bar:
             if isinstance(self.inferencer, TiledInferencer):
-                self.inferencer.write_to(writers, self._show)
+                self.inferencer.write_to(
+                    writers, self._show, self.record.check)
             results = self.inferencer.results(
                 self._unfinished(part, parts), batch_size, probability,
                 ahead=0 if self.is_live else None)

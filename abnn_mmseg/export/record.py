@@ -2,7 +2,8 @@
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import repeat
 from pathlib import Path
@@ -14,7 +15,13 @@ from mmengine.logging import print_log
 from abnn_mmseg.export.formats import build_writers
 from abnn_mmseg.export.writers import Writer, WriterSettings
 from abnn_mmseg.export.writers.settings import slug
-from abnn_mmseg.utils.files import Journal, atomic_write, digest_of, sweep
+from abnn_mmseg.utils.files import (
+    Journal,
+    atomic_write,
+    digest_of,
+    sweep,
+    turn,
+)
 
 # Settings that files depend on; the page is always written again.
 SETTINGS = ('scores', 'classes', 'palette', 'scale', 'threshold', 'dtype',
@@ -96,16 +103,19 @@ class Record:
             self._content['tiles'], **settings)
         self._writers = dict(zip(self.formats, writers))
         self._start()
-        return [OwnerWriter(self), *writers, RecordWriter(self)]
+        return [*writers, RecordWriter(self)]
 
     def _start(self) -> None:
         # All processes must have read the folder before one changes it.
         barrier()
         if self.settings.rank == 0:
             if self.settings.overwrite:
-                self._clear()
-            if self._stored is None or self.settings.overwrite:
-                atomic_write(self._path, json.dumps(self._content, indent=2))
+                self.folder.mkdir(parents=True, exist_ok=True)
+                with turn(self.folder, alone=True):
+                    self._clear()
+                    self._write()
+            elif self._stored is None:
+                self._write()
         sweep(self.folder)
         barrier()
 
@@ -123,6 +133,17 @@ class Record:
             form in known and _digests(known[form].input) == _digests(stamp)
             and writer.complete(name, known[form].sizes)
             for form, writer in self._writers.items())
+
+    @contextmanager
+    def owned(self) -> Iterator[None]:
+        """No other run takes the folder during the body.
+
+        Raises:
+            FileExistsError: If one has taken it before.
+        """
+        with turn(self.folder):
+            self.check()
+            yield
 
     def check(self) -> None:
         """Raise FileExistsError if another run has taken the folder."""
@@ -161,6 +182,9 @@ class Record:
                 f'another number of shards ({", ".join(others)}), so images '
                 f'may be missing; run all shards of {count} again, which '
                 'keeps what is done.', 'current', logging.WARNING)
+
+    def _write(self) -> None:
+        atomic_write(self._path, json.dumps(self._content, indent=2))
 
     def _read(self) -> Optional[dict]:
         try:
@@ -203,8 +227,8 @@ class Record:
             path.unlink()
 
 
-class OwnerWriter(Writer):
-    """Runs before all other writers; checks that the folder is not taken."""
+class RecordWriter(Writer):
+    """Runs after all other writers and notes that an image is finished."""
 
     def __init__(self, record: Record) -> None:
         super().__init__(record.settings)
@@ -213,14 +237,6 @@ class OwnerWriter(Writer):
     def paths(self, name):
         """No files: the record is one for all images."""
         return []
-
-    def write(self, result):
-        """Raise if another run has taken the folder."""
-        self.record.check()
-
-
-class RecordWriter(OwnerWriter):
-    """Runs after all other writers and notes that an image is finished."""
 
     def write(self, result):
         """Note that the files of an image are written."""

@@ -65,18 +65,23 @@ class TiledInferencer(ABNNInferencer):
         self.tile = tile
         self.files: list[TileWriter] = []
         self.show: Callable[[float], None] = lambda share: None
+        self.check: Callable[[], None] = lambda: None
 
     def write_to(self, writers: Sequence[Writer],
-                 show: Callable[[float], None]) -> None:
+                 show: Callable[[float], None],
+                 check: Callable[[], None]) -> None:
         """Let writers write maps at full size, tile by tile.
 
         Args:
             writers (Sequence[Writer]): Each :class:`TileWriter` gets the
                 tiles.
             show (Callable): Called with the finished share of an image.
+            check (Callable): Called before the files of an image get their
+                names; raises if another run has taken the folder.
         """
         self.files = [w for w in writers if isinstance(w, TileWriter)]
         self.show = show
+        self.check = check
 
     def load(self, frame: Frame) -> Loaded:
         """Load an image without resizing.
@@ -126,6 +131,7 @@ class TiledInferencer(ABNNInferencer):
                     file.put(tile.rows, tile.columns, planes[name])
                 preview.put(tile, {**planes, **more_planes(part)})
                 self.show(number / len(tiles))
+            self.check()
         result = preview.result(loaded)
         result.thresholds = self.thresholds
         result.missing = self.missing

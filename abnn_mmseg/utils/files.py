@@ -6,7 +6,7 @@ import re
 import socket
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from threading import Lock
@@ -235,6 +235,24 @@ def claimed(folder: Path) -> Iterator[None]:
         except OSError:
             # Not every file system has locks.
             pass
+        yield
+
+
+@contextmanager
+def turn(folder: Path, alone: bool = False) -> Iterator[None]:
+    """Wait for a turn to change a folder, which ends with the body.
+
+    Processes and threads have turns side by side, unless one of them is
+    ``alone``. Without such locks, as on some file systems, nobody waits.
+    """
+    with ExitStack() as stack:
+        # Windows, which has no fcntl, cannot open folders either.
+        if fcntl is not None:
+            with suppress(OSError):
+                file = os.open(folder, os.O_RDONLY)
+                stack.callback(os.close, file)
+                # Unlike those of lockf, these are not shared by threads.
+                fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield
 
 

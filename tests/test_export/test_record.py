@@ -2,15 +2,21 @@
 import json
 import os
 import time
+from contextlib import suppress
+from threading import Thread
 
 import cv2
 import numpy as np
 import pytest
 import torch
+from mmengine.config import ConfigDict
+from results import contents
 from sketches import abnn_config, config
 
 from abnn_mmseg.export import ABNNInferencer, export_maps
 from abnn_mmseg.export.fingerprint import model_fingerprint
+from abnn_mmseg.export.writers import NpyWriter
+from abnn_mmseg.export.writers.tiles import TileFile
 from abnn_mmseg.utils.files import HOST, read_lines
 
 FORMATS = ['npy', 'csv', 'gallery']
@@ -165,6 +171,54 @@ def test_a_run_stops_when_another_takes_its_folder(abnn, plain, images,
                  'csv/entropy.csv'):
         assert (tmp_path / 'out' / name).read_bytes() == (
             tmp_path / 'fresh' / name).read_bytes()
+
+
+@pytest.mark.skipif(os.name != 'posix', reason='no locks of folders')
+def test_a_run_takes_a_folder_between_two_images(abnn, plain, images,
+                                                 tmp_path, monkeypatch):
+    """Not while one is written, which would be among the new files."""
+    encode, second = NpyWriter.encode, []
+
+    def disturbed(self, result, score):
+        """The second run starts when the first image is half written."""
+        if not second:
+            second.append(Thread(target=export_maps, args=(
+                plain, images, tmp_path / 'out'), kwargs=dict(
+                    overwrite=True, limit=1)))
+            second[0].start()
+            second[0].join(2)
+        return encode(self, result, score)
+
+    monkeypatch.setattr(NpyWriter, 'encode', disturbed)
+    # All three may be written before the second run has its turn.
+    with suppress(FileExistsError):
+        export_maps(abnn, images, tmp_path / 'out')
+    second[0].join()
+    export_maps(plain, images, tmp_path / 'fresh', limit=1)
+    assert contents(tmp_path / 'out/npy') == contents(tmp_path / 'fresh/npy')
+
+
+def test_tiles_do_not_come_into_the_folder_of_another_run(
+        abnn, plain, images, tmp_path, monkeypatch):
+    slide = ConfigDict(mode='slide', crop_size=(32, 48), stride=(32, 48))
+    for inferencer in (abnn, plain):
+        monkeypatch.setattr(inferencer.model, 'test_cfg', slide)
+    put, runs = TileFile.put, 0
+
+    def disturbed(self, *region):
+        """The second run comes and goes in the middle of the first."""
+        nonlocal runs
+        runs += 1
+        if runs == 1:
+            export_maps(plain, images / '1.png', tmp_path / 'out', tile=32,
+                        overwrite=True)
+        return put(self, *region)
+
+    monkeypatch.setattr(TileFile, 'put', disturbed)
+    with pytest.raises(FileExistsError, match='another run has replaced'):
+        export_maps(abnn, images / '1.png', tmp_path / 'out', tile=32)
+    export_maps(plain, images / '1.png', tmp_path / 'fresh', tile=32)
+    assert contents(tmp_path / 'out/npy') == contents(tmp_path / 'fresh/npy')
 
 
 def test_names_need_not_be_unicode(abnn, images, tmp_path):

@@ -1,7 +1,9 @@
 """Videos out of frames; cameras give the newest frame; nothing flickers."""
+import subprocess
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -145,6 +147,39 @@ def test_a_stream_is_exported_until_it_ends(inferencer, stream, tmp_path):
     [path] = (tmp_path / 'out/video/entropy').glob('*.mp4')
     assert len(frames_of(path)[1]) == done.written
     assert len(list((tmp_path / 'out/npy').rglob('*.npy'))) == done.written
+
+
+@pytest.fixture
+def rtsp():
+    """A camera with RTSP that sends 90 frames."""
+    script = Path(__file__).resolve().parents[1] / 'rtsp_server.py'
+    if not Path('/usr/bin/python3').exists():
+        pytest.skip('no Python of the system')
+    server = subprocess.Popen(['/usr/bin/python3', str(script), '90'],
+                              stdout=subprocess.PIPE, text=True,
+                              stderr=subprocess.DEVNULL)
+    try:
+        address = server.stdout.readline().strip()
+        if not address:
+            pytest.skip('no RTSP server of GStreamer')
+        yield address
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()
+
+
+def test_a_camera_with_rtsp_drops_frames_and_ends(rtsp):
+    frames, taken = Frames(rtsp), 0
+    for frame in frames:
+        assert frame.image.shape == (32, 64, 3)
+        taken += 1
+        time.sleep(0.2)
+    camera = frames.live
+    # Some of the 90 may come before the first can be decoded.
+    assert 2 <= taken < 60 and taken + camera.dropped == camera.read > 60
+    with pytest.raises(FileNotFoundError, match='cannot be opened'):
+        list(Frames(f'{rtsp}/elsewhere'))
 
 
 def test_frames_do_not_wait_while_the_network_works(inferencer, stream,

@@ -1,7 +1,8 @@
 """Write in threads while the network predicts the next image."""
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from threading import BoundedSemaphore
-from typing import Optional
+from typing import Callable, Optional
 
 from abnn_mmseg.export.result import MapResult
 from abnn_mmseg.export.writers.base import Writer
@@ -20,11 +21,15 @@ class ThreadedWriter:
         writers: See :func:`build_writers`.
         workers: Number of threads.
         queue: Number of results that may wait.
+        guard: Makes the context in which each image, and at the end the
+            files of the whole set, are written. Defaults to none.
     """
 
-    def __init__(self, writers: Sequence[Writer], workers: int = 2,
-                 queue: int = 8) -> None:
+    def __init__(
+            self, writers: Sequence[Writer], workers: int = 2, queue: int = 8,
+            guard: Callable[[], AbstractContextManager] = nullcontext) -> None:
         self.writers = list(writers)
+        self._guard = guard
         self._slots = BoundedSemaphore(workers + queue)
         self._pool = background_pool(workers, 'map-writer')
         self._error: Optional[Exception] = None
@@ -38,8 +43,9 @@ class ThreadedWriter:
     def _work(self, result):
         try:
             if self._error is None:
-                for writer in self.writers:
-                    writer.write(result)
+                with self._guard():
+                    for writer in self.writers:
+                        writer.write(result)
         except Exception as error:
             self._error = self._error or error
         finally:
@@ -57,8 +63,9 @@ class ThreadedWriter:
     def close(self) -> None:
         """Wait for the threads, raise their errors, close the writers."""
         self.wait()
-        for writer in self.writers:
-            writer.close()
+        with self._guard():
+            for writer in self.writers:
+                writer.close()
 
     def __enter__(self) -> 'ThreadedWriter':
         return self
