@@ -40,6 +40,8 @@ def hide_library_messages(logger: Optional[MMLogger] = None) -> None:
         logger (MMLogger, optional): Defaults to the current one; then
             such warnings of Python and OpenCV are hidden, too.
     """
+    # A line that cannot be logged would print a traceback.
+    logging.raiseExceptions = False
     if logger is None:
         logger = MMLogger.get_current_instance()
         for text in WARNINGS:
@@ -102,11 +104,19 @@ def say_errors():
     """
     try:
         yield
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BaseException as error:
         if _interrupted(error):
             print('\nInterrupted; run it again to continue, with --resume '
                   'if it has that option.', file=sys.stderr)
             sys.exit(130)
+        if isinstance(error, BrokenPipeError):
+            # What is still to be printed would raise again at exit.
+            sys.stdout = open(os.devnull, 'w')
+            print('\nNobody reads the output any more (a pipe like `| head` '
+                  'was closed); finished files are kept.', file=sys.stderr)
+            sys.exit(1)
         # This type error is a misspelt option of a config; others are bugs.
         misspelt = (isinstance(error, TypeError)
                     and 'unexpected keyword argument' in str(error))

@@ -1,4 +1,5 @@
 """The subcommands of ``abnn`` and the tools over them."""
+import os
 import re
 import subprocess
 import sys
@@ -72,6 +73,40 @@ def test_a_mistake_is_one_sentence(capsys):
     assert end.value.code == 1
     error = capsys.readouterr().err
     assert 'nowhere.py' in error and 'Traceback' not in error
+
+
+def test_a_closed_pipe_is_one_sentence():
+    """As in ``abnn ... | head``."""
+    code = ('import logging, sys\n'
+            'from abnn_mmseg.utils.console import leave_out_chatter, '
+            'say_errors\n'
+            'leave_out_chatter()\n'
+            'with say_errors():\n'
+            '    logging.StreamHandler(sys.stdout).handle('
+            'logging.makeLogRecord(dict(msg="a line")))\n'
+            '    print("a result")\n')
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, '-c', code], stdout=writer,
+                          stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert done.returncode == 1
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1 and 'Nobody reads the output' in lines[0]
+
+
+def test_a_full_disk_behind_the_output_is_one_sentence():
+    if not Path('/dev/full').exists():
+        pytest.skip('there is no /dev/full')
+    code = ('from abnn_mmseg.utils.console import say_errors\n'
+            'with say_errors():\n'
+            '    print("a result")\n')
+    with open('/dev/full', 'w') as full:
+        done = subprocess.run([sys.executable, '-c', code], stdout=full,
+                              stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr.strip().splitlines() == [
+        'OSError: [Errno 28] No space left on device']
 
 
 def test_a_base_of_the_package_has_a_name(tmp_path):
