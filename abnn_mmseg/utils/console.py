@@ -28,7 +28,8 @@ MISTAKES = (ValueError, OSError, RuntimeError, ImportError, MemoryError,
 CHATTER = ('The prefix is not set in metric class',
            '"FileClient" will be deprecated',
            '"HardDiskBackend" is the alias')
-WARNINGS = ('Default ``avg_non_ignore`` is False', )
+WARNINGS = ('Default ``avg_non_ignore`` is False',
+            '``build_loss`` would be deprecated')
 
 
 def leave_out_chatter(logger: Optional[MMLogger] = None) -> None:
