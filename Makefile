@@ -189,7 +189,7 @@ $(OPENMMLAB)/.abnn-mmseg-installed: setup.py constraints.txt
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check \
 	    -c constraints.txt torch==2.13.0
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check \
-	    -c constraints.txt mmsegmentation mmengine mmcv-lite ftfy regex \
+	    -c constraints.txt mmsegmentation mmengine mmcv-lite mmdet ftfy regex \
 	    'setuptools<81' \
 	    -e '.[dev]'
 	@ln -sf $(CURDIR)/tests/openmmlab/_ext.py $$($(@D)/bin/python -c \

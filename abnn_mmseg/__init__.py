@@ -27,6 +27,9 @@ with redirect_stdout(io.StringIO()) as _printed, warnings.catch_warnings():
         evaluation,
         models,
     )
+    from abnn_mmseg.utils.checkpoints import (  # noqa: E402
+        allow_checkpoints,
+    )
     from abnn_mmseg.utils.configs import (  # noqa: E402
         config_path,
         register_names,
@@ -40,3 +43,4 @@ sys.stderr.writelines(
 __all__ = ['__version__', 'config_path']
 
 register_names()
+allow_checkpoints()

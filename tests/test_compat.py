@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
+from mmengine.logging import HistoryBuffer
 from mmengine.runner import BaseLoop, Runner
 from mmengine.runner.checkpoint import load_state_dict
 from mmseg.registry import MODELS
@@ -176,3 +177,13 @@ def test_bases_are_found_by_a_name_of_ours(tmp_path):
     assert Config.fromfile(child).model.posterior.type == 'BNLPosterior'
     child.write_text("_base_ = './base.py'")
     assert Config.fromfile(child).value == 3
+
+
+def test_mmseg_s_tools_read_the_checkpoints_of_runners(tmp_path):
+    """mmengine up to 0.10.7 leaves all to torch.load, which refuses log
+    buffers by default."""
+    buffer = HistoryBuffer([0.5], [1])
+    torch.save(dict(state_dict={}, message_hub=dict(loss=buffer)),
+               tmp_path / 'iter_1.pth')
+    content = torch.load(tmp_path / 'iter_1.pth', weights_only=True)
+    assert content['message_hub']['loss'].current() == 0.5

@@ -32,6 +32,7 @@ def test_train_test_and_export_end_to_end(sketch, tmp_path):
     output = tool('train', abnn_cfg, '--members', 2)
     assert 'all 2' in output and 'class maps' not in output
     members = tmp_path / 'abnn' / 'members.pth'
+    assert f'next: abnn test {abnn_cfg} {base} {members}' in output
     output = tool('test', abnn_cfg, base, members)
     assert 'Anomaly detection' in output
     metrics = json.loads((tmp_path / 'abnn' / 'metrics.json').read_text())

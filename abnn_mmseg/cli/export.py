@@ -55,7 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '--min-area', type=int, default=50,
         help='leave out regions with fewer pixels (default: 50)')
     parser.add_argument('--dtype', default='float32', help='float16 halves')
-    parser.add_argument('--title', default='Uncertainty maps')
+    parser.add_argument(
+        '--title', default='Uncertainty maps', help='title of the page')
     parser.add_argument(
         '--method', default='ABNN', help='name in the hdf5 layout')
     parser.add_argument(

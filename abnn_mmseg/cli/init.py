@@ -72,6 +72,9 @@ OTHER = Recipe(
     'scope', 200, 0.01, 5e-4,
     'A little noise in every norm; each network sees one view.')
 
+NAME_MEMBERS = ("mmseg's own tools find trained members that are named here: "
+                "members='members.pth'.")
+
 # Switches of mmengine that replace or bypass Bayesian layers.
 REPLACING = ('sync_bn', 'efficient_conv_bn_eval')
 
@@ -219,9 +222,12 @@ def _model(cfg: Config) -> dict:
     recipe = recipe_for(model)
     child: dict = dict(
         type=BAYESIAN[bare(model.type)],
-        prediction=Noted('The class map stays that of the base.', 'base'),
+        prediction=Noted(
+            'Classes and probabilities stay those of the base; uncertainty '
+            'maps come from all networks.', 'base'),
         posterior=Noted(
-            recipe.note, dict(type='BNLPosterior', **recipe.posterior)))
+            f"{recipe.note} {NAME_MEMBERS}",
+            dict(type='BNLPosterior', **recipe.posterior)))
     if recipe.finetune != 'scope':
         child['finetune'] = recipe.finetune
     if 'data_preprocessor' not in model and cfg.get('data_preprocessor'):

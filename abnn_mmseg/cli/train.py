@@ -1,5 +1,8 @@
 """Train a base network, or the ABNN members of one."""
 import argparse
+from pathlib import Path
+
+from mmengine.dist import is_main_process
 
 from abnn_mmseg.engine import train
 from abnn_mmseg.engine.amp import DTYPES, default_dtype, train_with_amp
@@ -12,7 +15,9 @@ COLUMNS = ('name', 'mIoU', 'cal/pooled/NLL', 'cal/pooled/ECE')
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``abnn train``."""
     add_config(parser)
-    parser.add_argument('--work-dir', help='where logs and members go')
+    parser.add_argument(
+        '--work-dir', help='where logs and members go (default: work_dirs/ '
+        'and the name of the config)')
     parser.add_argument(
         '--members', type=int, help='how many members (train_cfg.members)')
     parser.add_argument(
@@ -41,3 +46,7 @@ def run(args: argparse.Namespace) -> None:
         if len(rows) > 1 and cfg.model.get('prediction', 'base') == 'base':
             print("Members are measured by their own class maps; tests and "
                   "exports keep the base's (model.prediction='base').")
+    members = Path(cfg.work_dir) / 'members.pth'
+    if 'posterior' in cfg.model and members.is_file() and is_main_process():
+        print(f'Members: {members}; next: abnn test {args.config} '
+              f'{cfg.load_from} {members}')

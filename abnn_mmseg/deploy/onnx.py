@@ -10,6 +10,7 @@ from mmengine.logging import print_log
 from torch.export import Dim, ExportedProgram
 
 from abnn_mmseg.compat import GraphError
+from abnn_mmseg.deploy.pooling import with_pooling_for_all_sizes
 from abnn_mmseg.deploy.segmentor import (
     DeployedSegmentor,
     changes_of,
@@ -101,8 +102,8 @@ def save_onnx(program: ExportedProgram,
     check_packages()
     try:
         onnx: Any = torch.onnx.export(
-            program, dynamo=True, verbose=False, input_names=['image'],
-            output_names=output_names(model))
+            with_pooling_for_all_sizes(program), dynamo=True, verbose=False,
+            input_names=['image'], output_names=output_names(model))
     except torch.onnx.OnnxExporterError as error:
         reason = str(error.__cause__ or error).strip().splitlines()[0]
         raise ValueError(

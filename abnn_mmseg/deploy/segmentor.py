@@ -125,8 +125,9 @@ class DeployedSegmentor(nn.Module):
 
     def _forward(self, size: Sequence[int], inputs: Tensor) -> Tensor:
         """Logits of the given size."""
+        meta = dict(img_shape=torch.Size(size))
         return self.model.to_logits(self.model.encode_decode(
-            inputs, [dict(img_shape=torch.Size(size))]))
+            inputs, [meta] * len(inputs)))
 
     def _networks(self, posterior: BankPosterior, **options) -> Logits:
         """The logits of a posterior's networks."""

@@ -1,5 +1,6 @@
 """Registered loops: train all members of a config, or distil a student."""
 import copy
+from pathlib import Path
 
 from mmengine.config import Config
 from mmengine.runner import Runner
@@ -81,8 +82,12 @@ class MemberTrainLoop(JobLoop):
         self.val_begin = loop.get('val_begin', 1)
 
     def do(self, cfg: Config, model: BayesianSegmentor) -> None:
-        """Train the missing members."""
+        """Train the missing members, and say how a test loads them."""
         MemberTrainer(cfg, model=model).run()
+        members = Path(cfg.work_dir) / 'members.pth'
+        self.runner.logger.info(
+            f"Members: {members}; with members='{members}' in the config's "
+            'model.posterior, all tools load them.')
 
 
 @LOOPS.register_module()

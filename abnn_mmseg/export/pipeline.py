@@ -89,7 +89,8 @@ class Pipeline:
         picture = None
         for step in steps:
             loading = picture is None
-            results = _load(step, results, path) if loading else step(results)
+            run = _load if loading else _transform
+            results = run(step, results, path)
             if results is None:
                 raise ValueError(
                     f'{type(step).__name__} of the pipeline drops {path}; '
@@ -184,6 +185,16 @@ def _need_tifffile() -> None:
         raise ImportError(
             "imdecode_backend='tifffile' needs the package tifffile: pip "
             'install tifffile.') from error
+
+
+def _transform(step, results: dict, path) -> Optional[dict]:
+    """Run a step; leave it out if it changes labels that are not loaded."""
+    try:
+        return step(dict(results))
+    except KeyError as error:
+        if 'gt_seg_map' in results or not str(error.args[0]).startswith('gt_'):
+            raise
+        return results
 
 
 def _undecodable(path, reason) -> ValueError:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from mmengine.logging import print_log
 from torch import Tensor
 
 from abnn_mmseg.members.files import (
@@ -20,6 +21,7 @@ from abnn_mmseg.members.files import (
     use_members,
 )
 from abnn_mmseg.members.guarantees import load_guarantees
+from abnn_mmseg.models.posteriors.base import Posterior
 from abnn_mmseg.models.segmentor import BayesianSegmentor
 
 # In a state dict, carried members are abnn_members.<number>.<tensor>.
@@ -73,14 +75,21 @@ def after_load(model: BayesianSegmentor, carried: list[dict]) -> None:
     posterior = model.posterior
     if posterior.member_files:
         load_members(model, list(posterior.member_files))
+        _tell(posterior, ', '.join(map(str, posterior.member_files)))
     elif carried and posterior.takes_members:
         base = fingerprint(model)
         carried = [dict(member, path='the checkpoint', fingerprint=base)
                    for member in carried]
         check_members(model, carried)
         use_members(posterior, carried)
+        _tell(posterior, 'the checkpoint')
     else:
         load_guarantees(posterior, ())
+
+
+def _tell(posterior: Posterior, source: str) -> None:
+    print_log(f'{len(posterior.members)} members of {source} make '
+              f'{len(posterior)} networks.', 'current')
 
 
 BayesianSegmentor.before_load = staticmethod(before_load)

@@ -29,6 +29,21 @@ def _history_buffer_method(owner: Any, name: str) -> Any:
     raise pickle.UnpicklingError(f'getattr of {owner!r} is not allowed')
 
 
+def allow_checkpoints() -> None:
+    """Let torch read what is in mmengine's checkpoints beside tensors.
+
+    That is numpy arrays and log buffers, and no other code. With mmengine up
+    to 0.10.7 and torch from 2.6 on, mmseg's own tools cannot read their own
+    checkpoints without this.
+    """
+    dtypes = {type(np.dtype(t)) for t in ('u1', 'u4', 'i4', 'i8', 'f4', 'f8')}
+    torch.serialization.add_safe_globals([
+        *numpy_makers(), np.ndarray, np.dtype,
+        HistoryBuffer, slice, (_history_buffer_method, 'builtins.getattr'),
+        *dtypes
+    ])
+
+
 @contextmanager
 def safe_globals() -> Iterator[None]:
     """A context in which torch reads mmengine's checkpoints safely.
@@ -37,17 +52,12 @@ def safe_globals() -> Iterator[None]:
     code are refused, even if the caller allows them, as a fork of mmengine
     does after a first refusal.
     """
-    dtypes = {type(np.dtype(t)) for t in ('u1', 'u4', 'i4', 'i8', 'f4', 'f8')}
     # At its end, torch's own context would also remove what an outer one had
     # allowed.
     before = torch.serialization.get_safe_globals()
     environment = {name: os.environ.pop(name, None) for name in FORCE}
     os.environ[FORCE[0]] = '1'
-    torch.serialization.add_safe_globals([
-        *numpy_makers(), np.ndarray, np.dtype,
-        HistoryBuffer, slice, (_history_buffer_method, 'builtins.getattr'),
-        *dtypes
-    ])
+    allow_checkpoints()
     try:
         yield
     finally:

@@ -28,7 +28,8 @@ MISTAKES = (ValueError, OSError, RuntimeError, ImportError, MemoryError,
 LIBRARY_MESSAGES = ('The prefix is not set in metric class',
            '"FileClient" will be deprecated',
            '"HardDiskBackend" is the alias')
-WARNINGS = ('Default ``avg_non_ignore`` is False', )
+WARNINGS = ('Default ``avg_non_ignore`` is False',
+            '``build_loss`` would be deprecated')
 
 
 def hide_library_messages(logger: Optional[MMLogger] = None) -> None:
@@ -113,7 +114,7 @@ def say_errors():
             sys.exit(130)
         if isinstance(error, BrokenPipeError):
             # What is still to be printed would raise again at exit.
-            sys.stdout = open(os.devnull, 'w')
+            sys.stdout = open(os.devnull, 'w')  # noqa: SIM115
             print('\nNobody reads the output any more (a pipe like `| head` '
                   'was closed); finished files are kept.', file=sys.stderr)
             sys.exit(1)

@@ -256,12 +256,14 @@ def test_a_head_of_masks_keeps_its_losses_and_says_so(name):
     compile(text, 'my_abnn.py', 'exec')
 
 
-def test_a_head_of_masks_trains(data, tmp_path):
-    missing = what_is_missing('MaskFormer R50')
-    if missing:
-        pytest.skip(f'MaskFormer {missing}')
-    cfg = zoo_config('MaskFormer R50')
+@pytest.mark.parametrize('name', ['MaskFormer R50', 'Mask2Former R50'])
+def test_a_head_of_masks_trains(data, tmp_path, name):
+    if missing := what_is_missing(name):
+        pytest.skip(f'{name} {missing}')
+    cfg = zoo_config(name)
     set_classes(cfg, 3)
+    # The last weight is that of masks without a class.
+    cfg.model.decode_head.loss_cls.class_weight = [1., 1., 1., 0.1]
     set_data(cfg, data)
     check_training_and_test(initialize(cfg, tmp_path), tmp_path)
 

@@ -3,6 +3,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -78,6 +79,24 @@ def test_configs_and_tools_are_inside_and_benchmarks_are_not(wheel):
             'tools/dist_train.sh'} <= inside
     assert not any('benchmark' in name for name in inside)
     assert 'abnn_mmseg/py.typed' in names
+
+
+def test_the_source_archive_has_every_folder_of_the_clone(tmp_path):
+    ignore = shutil.ignore_patterns(
+        '.*', *(ROOT / '.gitignore').read_text().replace('/', '').split())
+    source = tmp_path / 'source'
+    shutil.copytree(ROOT, source, ignore=ignore)
+    subprocess.run(
+        [sys.executable, '-c', 'import setuptools.build_meta as backend; '
+         f'backend.build_sdist({str(tmp_path)!r})'],
+        cwd=source, check=True, capture_output=True)
+    [archive] = tmp_path.glob('*.tar.gz')
+    with tarfile.open(archive) as tar:
+        found = {name.partition('/')[2] for name in tar.getnames()}
+    wanted = {path.relative_to(source).as_posix() for path in
+              source.rglob('*') if path.is_file()}
+    assert 'examples/serve.py' in found
+    assert not {path for path in wanted - found if 'egg-info' not in path}
 
 
 def test_the_demo_runs_and_a_child_config_trains(run):

@@ -14,10 +14,11 @@ from abnn_mmseg.deploy.onnx import (
 from abnn_mmseg.deploy.segmentor import DeployedSegmentor
 from benchmarks.zoo_models import ZOO, bayesian, what_is_missing
 
-# The configs of the first two pad the image; the head of SegNeXt draws random
-# numbers. K-Net computes with kernels of classes, so no axis holds the images
-# throughout.
-NOT_IN_A_GRAPH = ('SegNeXt MSCAN-T', 'SAN ViT-B', 'K-Net R50-D8')
+# The configs of the first three pad the image; the head of SegNeXt draws
+# random numbers. K-Net computes with kernels of classes, so no axis holds the
+# images throughout.
+NOT_IN_A_GRAPH = (
+    'SegNeXt MSCAN-T', 'SAN ViT-B', 'Mask2Former R50', 'K-Net R50-D8')
 
 
 def models_of(cfg):

@@ -45,7 +45,9 @@ def test_train_makes_all_members_and_keeps_them(project):
     before = path.read_bytes()
     assert 'would be replaced' in run(
         'train.py', project / 'abnn.py', code=1)
-    run('train.py', project / 'abnn.py', '--resume')
+    text = run('train.py', project / 'abnn.py', '--resume',
+               '--cfg-options', 'log_level=INFO')
+    assert f"with members='{path}' in the config's model.posterior" in text
     assert path.read_bytes() == before
 
 
@@ -64,6 +66,7 @@ def test_the_config_s_members_are_used_by_everybody(project, base):
     text = run('test.py', project / 'test.py', base,
                '--work-dir', project / 'tested')
     assert 'mIoU' in text
+    assert 'members.pth make 4 networks.' in text
     # As a runner writes it: init_model asks for meta.
     full = project / 'base.pth'
     torch.save(dict(state_dict=read_state_dict(base), meta=dict(

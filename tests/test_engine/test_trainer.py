@@ -70,7 +70,9 @@ def test_progress_counts_members_and_iterations(trained):
     folder, _ = trained
     log = next((folder / 'member_1').rglob('*.log')).read_text()
     assert f'Member 1 (2 of 3) starts; log and checkpoints: {folder}' in log
-    assert 'Member 1 (2 of 3), iteration 4 of 4: 67 % of all' in log
+    assert 'Member 1 (2 of 3), iteration 4 of 4: 67 % of all, 0:00' in log
+    # Validation takes time of its own.
+    assert 'of training left.' in log
 
 
 def test_the_log_says_what_is_validated(trained):

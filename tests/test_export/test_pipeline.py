@@ -5,11 +5,12 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from mmseg.registry import TRANSFORMS
 from sketches import config
 from toys import build, toy_config
 
 from abnn_mmseg.export import ABNNInferencer, export_maps
-from abnn_mmseg.export.pipeline import to_rgb
+from abnn_mmseg.export.pipeline import Pipeline, to_rgb
 
 
 def make(sketch, tmp_path, channels=3, **loader):
@@ -74,6 +75,36 @@ def test_a_missing_backend_is_a_sentence(sketch, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, 'tifffile', None)
     with pytest.raises(ImportError, match='pip install tifffile'):
         inferencer(tmp_path / 'image.tif')
+
+
+@TRANSFORMS.register_module(force=True)
+class VoidTo255:
+    """A user's own step on the labels."""
+
+    def __call__(self, results):
+        results['gt_seg_map'][results['gt_seg_map'] == 11] = 255
+        return results
+
+
+def test_own_steps_on_labels_are_left_out_where_there_are_none(
+        sketch, tmp_path):
+    cfg = config(sketch, tmp_path)
+    steps = cfg.test_dataloader.dataset.pipeline
+    expected = Pipeline(steps, 3).load_array('a', random(32, 48, 3))
+    steps.insert(-1, dict(type='VoidTo255'))
+    loaded = Pipeline(steps, 3).load_array('a', random(32, 48, 3))
+    assert torch.equal(loaded.data['inputs'], expected.data['inputs'])
+    steps[-2] = dict(type='Broken')
+    with pytest.raises(KeyError, match='no_such_key'):
+        Pipeline(steps, 3).load_array('a', random(32, 48, 3))
+
+
+@TRANSFORMS.register_module(force=True)
+class Broken:
+    """A step with a mistake."""
+
+    def __call__(self, results):
+        return results['no_such_key']
 
 
 def test_pictures_of_8_bit_images_are_the_images():

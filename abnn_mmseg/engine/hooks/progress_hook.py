@@ -54,4 +54,4 @@ class ProgressHook(Hook):
         left = timedelta(seconds=round(seconds * remaining))
         runner.logger.info(
             f'{self.what}, iteration {step} of {last}: {share:.0f} % of all, '
-            f'{left} left.')
+            f'{left} of training left.')
