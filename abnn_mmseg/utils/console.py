@@ -29,7 +29,8 @@ LIBRARY_MESSAGES = ('The prefix is not set in metric class',
            '"FileClient" will be deprecated',
            '"HardDiskBackend" is the alias')
 WARNINGS = ('Default ``avg_non_ignore`` is False',
-            '``build_loss`` would be deprecated')
+            '``build_loss`` would be deprecated',
+            r'`isinstance\(treespec, LeafSpec\)` is deprecated')
 
 
 def hide_library_messages(logger: Optional[MMLogger] = None) -> None:
