@@ -67,20 +67,18 @@ methods = [
 ] + [
     # Other members and other draws: the spread is that of both.
     dict(
-        name=f'ABNN {count}{placed}, seed {seed}',
-        group=f'ABNN {count}{placed}',
+        name=f'ABNN {count}, seed {seed}',
+        group=f'ABNN {count}',
         config=abnn,
         checkpoints=[*trained, f'{runs}/abnn_{seed}/members.pth'],
         options={
             'model.posterior.seed': seed,
-            'model.posterior.networks': count,
-            'model.posterior.placement': 'signs' if placed else 'random'
+            'model.posterior.networks': count
         },
         variants={
             # The members without noise are the same for any number of draws.
             **(dict(centre=dict(prediction='centre')) if count == 4 else {}),
             'base': dict(prediction='base'),
             'posterior mean': dict(prediction='posterior_mean')
-        }) for count, placed in ((4, ''), (4, ' placed'), (12, ''))
-    for seed in seeds
+        }) for count in (4, 12) for seed in seeds
 ]

@@ -19,7 +19,6 @@ reference = '12 networks'
 draws = {
     'pairs': dict(),
     'independent': dict(antithetic=False),
-    'signs': dict(placement='signs'),
 }
 
 
@@ -39,7 +38,7 @@ methods = [
         config=abnn,
         checkpoints=trained,
         options=options(tolerance=tolerance))
-    for tolerance in (None, 0.04, 0.02)
+    for tolerance in (None, 0.09, 0.06)
 ] + [
     dict(
         name=f'4 networks, {name}, seed {seed}',

@@ -12,14 +12,12 @@ from abnn_mmseg.models.posteriors.draws import (
     check_draws,
     check_seed,
     draw_eps,
-    draw_signs,
 )
 from abnn_mmseg.models.posteriors.element import ElementNetworks
 from abnn_mmseg.models.scopes import Scope
 from abnn_mmseg.utils.choices import one_of
 
 NOISES = ('channel', 'element')
-PLACEMENTS = ('random', 'signs')
 
 
 @MODELS.register_module()
@@ -50,9 +48,6 @@ class BNLPosterior(BankPosterior):
             one per pixel as in the authors' code, for comparison. Defaults to
             ``'channel'``.
         antithetic (bool): Draw pairs (eps, -eps). Defaults to True.
-        placement (str): ``'random'`` is normal noise. ``'signs'`` is noise of
-            1 or -1 in each channel, in pairs of neighbouring networks, so that
-            few networks depend less on the seed. Defaults to ``'random'``.
         seed (int): Seed of the draws. Defaults to 0.
         members (str | Sequence[str], optional): Member files to load.
         **kwargs: See :class:`ForkingPosterior`.
@@ -67,7 +62,6 @@ class BNLPosterior(BankPosterior):
                  seed: int = 0,
                  members: Union[None, str, Sequence[str]] = None,
                  networks: Optional[int] = None,
-                 placement: str = 'random',
                  **kwargs) -> None:
         super().__init__(scope, members, networks, **kwargs)
         self.alpha = alpha
@@ -75,7 +69,6 @@ class BNLPosterior(BankPosterior):
         self.noise = noise
         self.antithetic = antithetic
         self.seed = seed
-        self.placement = placement
         self._eps: tuple[tuple, dict[str, Tensor]] = ((), {})
         self.check()
 
@@ -84,7 +77,6 @@ class BNLPosterior(BankPosterior):
         super().check()
         check_seed(self.seed)
         one_of('noise', self.noise, NOISES)
-        one_of('placement', self.placement, PLACEMENTS)
         if self.alpha is not None:
             check_alpha(self.alpha)
         check_draws(self.samples, self.antithetic
@@ -120,8 +112,6 @@ class BNLPosterior(BankPosterior):
         alpha = "the layers' alpha" if self.alpha is None else (
             f'alpha {self.alpha:g}')
         parts = [alpha, f'scope {self.scope!r}', f'{self.noise} noise']
-        if self.placement != 'random':
-            parts.append(self.placement)
         if len(self.views) > 1:
             parts.append(self.view_settings)
         return ', '.join(parts)
@@ -156,12 +146,9 @@ class BNLPosterior(BankPosterior):
         """Noise of all layers, so draws do not depend on the scope."""
         shapes = {n: layer.weight.shape for n, layer in self.layers.items()}
         key = (tuple(shapes.items()), max(1, len(self.members)),
-               self.draws_per_member, self.antithetic, self.seed,
-               self.placement)
+               self.draws_per_member, self.antithetic, self.seed)
         known, eps = self._eps
         if known != key:
-            eps = draw_eps(shapes, *key[1:-1])
-            if self.placement == 'signs':
-                eps = draw_signs(shapes, *key[1:3], self.seed)
+            eps = draw_eps(shapes, *key[1:])
             self._eps = key, eps
         return eps

@@ -33,35 +33,6 @@ def draw_eps(shapes: dict[str, Size], members: int, draws: int,
     return {name: torch.stack(values) for name, values in eps.items()}
 
 
-def draw_signs(shapes: dict[str, Size], members: int, draws: int,
-               seed: int) -> dict[str, Tensor]:
-    """Noise of 1 or -1 in each channel, ``[M, L, *shape]`` for each layer.
-
-    It has the mean and variance of normal noise, but all draws have the same
-    norm. Network ``2 p + 1`` has the opposite noise of network ``2 p``, even
-    if they belong to different members; network k is draw ``k // M`` of member
-    ``k % M``.
-
-    Args:
-        shapes (dict): Shape of gamma by layer.
-        members (int): M.
-        draws (int): L.
-        seed (int): The seed.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    count = members * draws
-    eps: dict[str, list[Tensor]] = {name: [] for name in shapes}
-    for _ in range((count + 1) // 2):
-        for name, shape in shapes.items():
-            signs = torch.randint(2, shape, generator=generator) * 2. - 1
-            eps[name] += [signs, -signs]
-    return {
-        name: torch.stack(values[:count]).unflatten(
-            0, (draws, members)).transpose(0, 1)
-        for name, values in eps.items()
-    }
-
-
 def check_count(name: str, value: int, otherwise: str) -> None:
     """Raise ValueError unless a setting is an integer of at least 1.
 
