@@ -35,9 +35,9 @@ class Record:
     """Knows which images are finished, and refuses another model.
 
     ``export.json`` holds the fingerprint of the model and the settings of
-    the files. An image is one line in ``export.rank<N>.jsonl``, appended
-    when all its files are written: its name, the size, times and digest of
-    its input, and the formats with the sizes of their files. A folder with
+    the files. An image is two lines in ``export.rank<N>.jsonl``: its name and
+    formats, before its files are written, and after them its name, the size,
+    times and digest of its input, and the sizes of the files. A folder with
     only HDF5 files may hold several methods and datasets, as in the
     benchmark; each has a record of its own.
 
@@ -131,6 +131,14 @@ class Record:
                 f'another run has replaced the files in {str(self.folder)!r} '
                 'meanwhile; choose a folder for each.')
 
+    def begin(self, name: str) -> None:
+        """Note that files of an image are about to be written.
+
+        A later run with ``overwrite`` finds them, even if this one is killed
+        between two of them.
+        """
+        self._journal.append(begun=name, into=self.formats)
+
     def note(self, name: str) -> None:
         """Note that all files of an image are written."""
         self._journal.append(
@@ -189,22 +197,24 @@ class Record:
 
     def _clear(self) -> None:
         """Remove all files that earlier runs wrote, and their lines."""
-        done = _done_in(self._journal.read())
+        written = _written_in(self._journal.read())
         if self._stored is not None:
-            formats = {form for known in done.values() for form in known}
             old = dict(self._stored['settings'], resume=True)
             scores = old.pop('scores')
-            for form in sorted(formats):
+            for form, names in sorted(written.items()):
                 [writer] = build_writers(
                     [form], self.folder, scores, self._stored['tiles'],
                     **old)
-                writer.clear([name for name in done if form in done[name]])
+                writer.clear(names)
         for path in self._journal.paths():
             path.unlink()
 
 
 class OwnerWriter(Writer):
-    """Runs before all other writers; checks that the folder is not taken."""
+    """Runs before all other writers; checks that the folder is not taken.
+
+    It notes the image in the record before it has files.
+    """
 
     def __init__(self, record: Record) -> None:
         super().__init__(record.settings)
@@ -215,8 +225,9 @@ class OwnerWriter(Writer):
         return []
 
     def write(self, result):
-        """Raise if another run has taken the folder."""
+        """Note the image; raise if another run has taken the folder."""
         self.record.check()
+        self.record.begin(result.name)
 
 
 class RecordWriter(OwnerWriter):
@@ -237,6 +248,17 @@ def _done_in(lines: Sequence[dict]) -> dict[str, dict[str, Done]]:
             done.setdefault(line['image'], {})[form] = Done(
                 line['input'], sizes)
     return done
+
+
+def _written_in(lines: Sequence[dict]) -> dict[str, list[str]]:
+    """Images with files, finished or not, by format."""
+    written: dict[str, dict[str, None]] = {}
+    for line in lines:
+        # Folders of earlier versions do not say what was begun.
+        name = line.get('begun', line.get('image'))
+        for form in line.get('into', line.get('formats', ())):
+            written.setdefault(form, {})[name] = None
+    return {form: list(names) for form, names in written.items()}
 
 
 def stamp_of(paths: Sequence[Path], known: Stamp = None) -> Stamp:
