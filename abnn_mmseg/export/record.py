@@ -173,7 +173,8 @@ class Record:
     def _read(self) -> Optional[dict]:
         try:
             content = json.loads(self._path.read_text(encoding='utf-8'))
-            if not isinstance(content, dict) or 'settings' not in content:
+            if not isinstance(content, dict) or not isinstance(
+                    content.get('settings'), dict):
                 raise ValueError('no settings are in it')
             return content
         except FileNotFoundError:

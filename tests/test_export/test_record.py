@@ -232,6 +232,14 @@ def test_a_record_without_sizes_is_resumed(abnn, images, tmp_path):
                        resume=True) == (1, 2)
 
 
+def test_a_damaged_record_is_said(abnn, images, tmp_path):
+    (tmp_path / 'out').mkdir()
+    for content in (b'[]', b'{"settings": null}', b'\xff{}'):
+        (tmp_path / 'out/export.json').write_bytes(content)
+        with pytest.raises(ValueError, match='export.json is damaged'):
+            export_maps(abnn, images, tmp_path / 'out', ['npy'], resume=True)
+
+
 def test_files_that_are_not_on_record_are_not_trusted(abnn, images,
                                                       tmp_path):
     path = tmp_path / 'out/npy/entropy/0.npy'

@@ -7,8 +7,8 @@ import pytest
 import torch
 from mmengine.config import ConfigDict
 from mmseg.structures import SegDataSample
-from torch.overrides import TorchFunctionMode
 from test_fitted_posteriors import KINDS, fitted
+from torch.overrides import TorchFunctionMode
 from toys import bayesian_config, build
 
 from abnn_mmseg.members.files import norm_state
