@@ -256,8 +256,8 @@ def _written_in(lines: Sequence[dict]) -> dict[str, list[str]]:
     written: dict[str, dict[str, None]] = {}
     for line in lines:
         # Folders of earlier versions do not say what was begun.
-        name = line.get('begun', line.get('image'))
         for form in line.get('into', line.get('formats', ())):
+            name = line['begun'] if 'begun' in line else line['image']
             written.setdefault(form, {})[name] = None
     return {form: list(names) for form, names in written.items()}
 
