@@ -42,9 +42,9 @@ class Record:
     """Knows which images are finished, and refuses another model.
 
     ``export.json`` holds the fingerprint of the model and the settings of
-    the files. An image is one line in ``export.rank<N>.jsonl``, appended
-    when all its files are written: its name, the size, times and digest of
-    its input, and the formats with the sizes of their files. A folder with
+    the files. An image is two lines in ``export.rank<N>.jsonl``: its name and
+    formats, before its files are written, and after them its name, the size,
+    times and digest of its input, and the sizes of the files. A folder with
     only HDF5 files may hold several methods and datasets, as in the
     benchmark; each has a record of its own.
 
@@ -103,7 +103,7 @@ class Record:
             self._content['tiles'], **settings)
         self._writers = dict(zip(self.formats, writers))
         self._start()
-        return [*writers, RecordWriter(self)]
+        return [StartWriter(self), *writers, RecordWriter(self)]
 
     def _start(self) -> None:
         # All processes must have read the folder before one changes it.
@@ -152,6 +152,14 @@ class Record:
                 f'another run has replaced the files in {str(self.folder)!r} '
                 'meanwhile; choose a folder for each.')
 
+    def begin(self, name: str) -> None:
+        """Note that files of an image are about to be written.
+
+        A later run with ``overwrite`` finds them, even if this one is killed
+        between two of them.
+        """
+        self._journal.append(begun=name, into=self.formats)
+
     def note(self, name: str) -> None:
         """Note that all files of an image are written."""
         self._journal.append(
@@ -189,7 +197,8 @@ class Record:
     def _read(self) -> Optional[dict]:
         try:
             content = json.loads(self._path.read_text(encoding='utf-8'))
-            if not isinstance(content, dict) or 'settings' not in content:
+            if not isinstance(content, dict) or not isinstance(
+                    content.get('settings'), dict):
                 raise ValueError('no settings are in it')
             return content
         except FileNotFoundError:
@@ -213,22 +222,21 @@ class Record:
 
     def _clear(self) -> None:
         """Remove all files that earlier runs wrote, and their lines."""
-        done = _done_in(self._journal.read())
+        written = _written_in(self._journal.read())
         if self._stored is not None:
-            formats = {form for known in done.values() for form in known}
             old = dict(self._stored['settings'], resume=True)
             scores = old.pop('scores')
-            for form in sorted(formats):
+            for form, names in sorted(written.items()):
                 [writer] = build_writers(
                     [form], self.folder, scores, self._stored['tiles'],
                     **old)
-                writer.clear([name for name in done if form in done[name]])
+                writer.clear(names)
         for path in self._journal.paths():
             path.unlink()
 
 
-class RecordWriter(Writer):
-    """Runs after all other writers and notes that an image is finished."""
+class StartWriter(Writer):
+    """Runs before all other writers; notes an image before it has files."""
 
     def __init__(self, record: Record) -> None:
         super().__init__(record.settings)
@@ -237,6 +245,14 @@ class RecordWriter(Writer):
     def paths(self, name):
         """No files: the record is one for all images."""
         return []
+
+    def write(self, result):
+        """Note that files of an image may exist from now on."""
+        self.record.begin(result.name)
+
+
+class RecordWriter(StartWriter):
+    """Runs after all other writers and notes that an image is finished."""
 
     def write(self, result):
         """Note that the files of an image are written."""
@@ -253,6 +269,17 @@ def _done_in(lines: Sequence[dict]) -> dict[str, dict[str, Done]]:
             done.setdefault(line['image'], {})[form] = Done(
                 line['input'], sizes)
     return done
+
+
+def _written_in(lines: Sequence[dict]) -> dict[str, list[str]]:
+    """Images with files, finished or not, by format."""
+    written: dict[str, dict[str, None]] = {}
+    for line in lines:
+        # Folders of earlier versions do not say what was begun.
+        for form in line.get('into', line.get('formats', ())):
+            name = line['begun'] if 'begun' in line else line['image']
+            written.setdefault(form, {})[name] = None
+    return {form: list(names) for form, names in written.items()}
 
 
 def stamp_of(paths: Sequence[Path], known: Stamp = None) -> Stamp:

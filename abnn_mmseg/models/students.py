@@ -210,8 +210,9 @@ class Student(nn.Module):
         small = _resize(logits, finest)
         own = torch.cat([small.log_softmax(1),
                          small.logsumexp(1, keepdim=True)], 1)
+        dtype = self.near.weight.dtype
         hidden = F.relu(torch.stack([
-            _resize(project(norm(source)), finest)
+            _resize(project(norm(source.to(dtype))), finest)
             for norm, project, source in zip(
                 self.norms, self.projections, [*features, own])]).sum(0))
         hidden = hidden + F.relu(self.near(hidden))

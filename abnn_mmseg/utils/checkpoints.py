@@ -111,6 +111,8 @@ def _read(path: Path, mmap: bool) -> dict:
         what = 'is a folder' if path.is_dir() else 'does not exist'
         raise FileNotFoundError(
             f'{path} {what}; give a checkpoint or member file.')
+    # A file that may not be read is not damaged.
+    path.open('rb').close()
     try:
         with safe_globals():
             content = torch.load(

@@ -115,7 +115,7 @@ def say_errors():
             sys.exit(130)
         if isinstance(error, BrokenPipeError):
             # What is still to be printed would raise again at exit.
-            sys.stdout = open(os.devnull, 'w')  # noqa: SIM115
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             print('\nNobody reads the output any more (a pipe like `| head` '
                   'was closed); finished files are kept.', file=sys.stderr)
             sys.exit(1)

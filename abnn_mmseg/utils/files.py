@@ -165,11 +165,13 @@ def read_lines(journals: Iterable[Path]) -> list[dict]:
     """The JSON lines of journals, sorted by their ``time``."""
     lines = []
     for journal in journals:
-        for line in journal.read_text(encoding='utf-8').splitlines():
-            # A killed run may have left half a line.
+        text = journal.read_text(encoding='utf-8', errors='replace')
+        for line in text.splitlines():
+            # A killed run, or a bad disk, may have left a broken line.
             with suppress(ValueError):
                 lines.append(json.loads(line))
-    lines = [line for line in lines if isinstance(line, dict)]
+    lines = [line for line in lines if isinstance(line, dict)
+             and isinstance(line.get('time', 0), (int, float))]
     return sorted(lines, key=lambda line: line.get('time', 0))
 
 

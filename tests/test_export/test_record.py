@@ -99,6 +99,28 @@ def test_overwrite_leaves_nothing_of_the_other_model(abnn, plain, images,
         tmp_path / 'out/gallery').rglob('*.js')] == ['0.js']
 
 
+def test_overwrite_removes_half_written_images_too(abnn, plain, images,
+                                                   tmp_path, monkeypatch):
+    """A killed run has written maps of an image, but not noted it."""
+    out = tmp_path / 'out'
+    with monkeypatch.context() as patch:
+        patch.setattr('abnn_mmseg.export.writers.journal.JournalWriter.save',
+                      fail)
+        with pytest.raises(OSError, match='killed'):
+            export_maps(abnn, images, out, ['npy', 'csv'])
+    assert list((out / 'npy/entropy').glob('*.npy'))
+    for path in images.iterdir():
+        path.unlink()
+    write(images / 'other.png', 7)
+    export_maps(plain, images, out, ['npy', 'csv'], overwrite=True)
+    assert [path.name for path in (out / 'npy/entropy').iterdir()] == [
+        'other.npy']
+
+
+def fail(*_):
+    raise OSError('killed')
+
+
 def test_an_image_that_changed_is_made_again(abnn, images, tmp_path):
     export_maps(abnn, images, tmp_path / 'out', FORMATS)
     before = np.load(tmp_path / 'out/npy/entropy/1.npy')
@@ -257,11 +279,19 @@ def test_a_record_without_sizes_is_resumed(abnn, images, tmp_path):
     journal = tmp_path / 'out/export.rank0.jsonl'
     lines = read_lines([journal])
     for line in lines:
-        del line['sizes']
+        line.pop('sizes', None)
     journal.write_text('\n'.join(map(json.dumps, lines)))
     (tmp_path / 'out/npy/entropy/1.npy').unlink()
     assert export_maps(abnn, images, tmp_path / 'out', FORMATS,
                        resume=True) == (1, 2)
+
+
+def test_a_damaged_record_is_said(abnn, images, tmp_path):
+    (tmp_path / 'out').mkdir()
+    for content in (b'[]', b'{"settings": null}', b'\xff{}'):
+        (tmp_path / 'out/export.json').write_bytes(content)
+        with pytest.raises(ValueError, match='export.json is damaged'):
+            export_maps(abnn, images, tmp_path / 'out', ['npy'], resume=True)
 
 
 def test_files_that_are_not_on_record_are_not_trusted(abnn, images,

@@ -125,6 +125,20 @@ class Malicious:
         return os.mkdir, (self.path, )
 
 
+def test_a_file_that_may_not_be_read_is_not_called_damaged(
+        tmp_path, monkeypatch):
+    """Root may read every file, so its open is replaced."""
+    path = tmp_path / 'secret.pth'
+    path.touch()
+
+    def refuse(self, *_):
+        raise PermissionError(13, 'Permission denied', str(self))
+
+    monkeypatch.setattr(type(path), 'open', refuse)
+    with pytest.raises(PermissionError, match='secret.pth'):
+        read_members(path)
+
+
 @pytest.mark.parametrize('reader', ['member', 'base'])
 def test_a_malicious_pickle_does_not_run(model, tmp_path, reader):
     path, proof = tmp_path / 'm.pth', tmp_path / 'proof'

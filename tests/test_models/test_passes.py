@@ -7,10 +7,12 @@ import pytest
 import torch
 from mmengine.config import ConfigDict
 from mmseg.structures import SegDataSample
+from test_fitted_posteriors import KINDS, fitted
 from torch.overrides import TorchFunctionMode
 from toys import bayesian_config, build
 
 from abnn_mmseg.members.files import norm_state
+from abnn_mmseg.models.students import DESIGNS, new_student
 
 POSTERIORS = [
     dict(scope='all'),
@@ -158,11 +160,71 @@ def test_no_tensor_is_made_on_another_device(posterior, mode):
         assert statistics[0].probability.shape == (5, 30, 40)
 
 
+@pytest.mark.parametrize('mode', ['whole', 'slide'])
+@pytest.mark.parametrize('views', [None, dict(flips='horizontal', scales=0.5)],
+                         ids=['one view', 'views'])
+@pytest.mark.parametrize('kind', [*KINDS, *DESIGNS])
+def test_fitted_posteriors_stay_on_the_device_too(kind, views, mode):
+    model = fitted_model(kind, views, mode).to('meta')
+    images = torch.empty(2, 3, 32, 48, device='meta')
+    metas = [dict(ori_shape=(30, 40), img_shape=(32, 48))] * 2
+    with torch.no_grad(), Unequal():
+        answer = model.answer(
+            images, metas, predictions=('posterior_mean', 'centre', 'base'))
+    for statistics in (answer.draws, *answer.predictions.values()):
+        assert statistics[0].probability.device.type == 'meta'
+        assert statistics[0].probability.shape == (5, 30, 40)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('prediction', ['posterior_mean', 'centre', 'base'])
+@pytest.mark.parametrize('kind', [*KINDS, *DESIGNS])
+def test_the_host_waits_once_for_fitted_posteriors_too(kind, prediction,
+                                                       images):
+    model = fitted_model(kind, prediction=prediction)
+    model.predict(images)  # asks once where members differ from the base
+    with HostWaits() as waits:
+        model.predict(images)
+    assert waits.found == ['tolist']
+
+
+def fitted_model(kind, views=None, mode='whole', prediction='base'):
+    """A model around a fitted posterior, or a student of a design."""
+    test_cfg = ConfigDict(mode=mode, crop_size=(16, 16), stride=(16, 16))
+    name = kind if kind in KINDS else 'DistilledPosterior'
+    model = build(bayesian_config())
+    other = build(dict(
+        bayesian_config(test_cfg=test_cfg, prediction=prediction),
+        posterior=dict(type=name, views=views)))
+    other.load_state_dict(model.state_dict())
+    if kind == 'SampledPosterior':
+        state = norm_state(model)
+        other.posterior.set_members([state, {
+            name: value * 1.1 for name, value in state.items()}])
+    elif kind in KINDS:
+        other.posterior.set_members([fitted(model, kind)])
+    else:
+        other.posterior.student = new_student(
+            model, torch.randn(1, 3, 32, 48), kind, width=8,
+            networks=4).eval()
+    return other
+
+
 def test_a_training_step_stays_on_its_device():
     model = build(bayesian_config()).to('meta').train()
     logits = model(torch.empty(2, 3, 32, 48, device='meta'), mode='tensor')
     logits.sum().backward()
     assert model.backbone.bn1.weight.grad.device.type == 'meta'
+
+
+class Unequal(TorchFunctionMode):
+    """No two tensors are equal; without values, torch cannot compare them."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.equal:
+            assert args[0].device == args[1].device
+            return False
+        return func(*args, **(kwargs or {}))
 
 
 class HostWaits(TorchFunctionMode):

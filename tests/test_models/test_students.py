@@ -50,6 +50,18 @@ def test_before_it_learns_a_student_says_what_the_base_says(
         assert (ours.expected_entropy < theirs.expected_entropy).all()
 
 
+@torch.no_grad()
+@pytest.mark.parametrize('dtype, off', [
+    (torch.float64, 1e-5), (torch.float16, 0.01), (torch.bfloat16, 0.1)])
+def test_a_student_follows_the_type_of_the_model(
+        model, posterior, images, dtype, off):
+    [expected, *_] = ask(model, posterior, images)
+    [found, *_] = ask(model.to(dtype), posterior, images.to(dtype))
+    assert torch.allclose(
+        found.probability, expected.probability.to(found.probability),
+        atol=off)
+
+
 def test_statistics_of_means_are_those_of_the_networks():
     logits = torch.randn(6, 5, 4, 3)
     seen, told = StreamingStatistics(), StreamingStatistics()

@@ -5,7 +5,7 @@ import resource
 import pytest
 
 from abnn_mmseg.utils import append_line, atomic_path, atomic_write
-from abnn_mmseg.utils.files import claimed, files_below
+from abnn_mmseg.utils.files import claimed, files_below, read_lines
 
 
 def test_a_written_file_replaces_the_old_one_and_leaves_nothing_else(tmp_path):
@@ -52,6 +52,15 @@ def test_an_appended_line_survives_a_torn_one(tmp_path):
     path.write_text('{"half": ')
     append_line(path, '{"whole": 1}')
     assert '{"whole": 1}' in path.read_text().splitlines()
+
+
+def test_damaged_lines_of_a_journal_are_skipped(tmp_path):
+    path = tmp_path / 'journal.jsonl'
+    append_line(path, '{"time": 1, "image": "a"}')
+    with open(path, 'ab') as file:
+        file.write(b'{"time": 2, "ima\xff"\n[3]\n{"time": "x"}\n' + b'\0' * 9)
+    append_line(path, '{"time": 4, "image": "b"}')
+    assert [line['image'] for line in read_lines([path])] == ['a', 'b']
 
 
 @pytest.mark.parametrize('letter', ['a', '\u00e4'])

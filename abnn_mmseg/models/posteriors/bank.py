@@ -1,4 +1,5 @@
 """The bank: K networks that differ in their norms' affine step only."""
+from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Optional, Union, cast
@@ -71,7 +72,8 @@ class BankPosterior(ForkingPosterior):
         self.scope = scope
         self.networks = networks
         self.member_files = [members] if isinstance(members, str) else members
-        self._compared: tuple[list, list, set[str]] = ([], [], set())
+        # Copies share it: the centre has other norms than the draws.
+        self._compared: deque[tuple[list, list, set[str]]] = deque(maxlen=2)
 
     def check(self) -> None:
         """Raise ValueError for a setting that cannot be used."""
@@ -227,12 +229,15 @@ class BankPosterior(ForkingPosterior):
                    for key in layer.FOLDED]
         tensors += tensors_of(norms)
         states = list(map(state_of, tensors))
-        if self._compared[0] != states:
-            self._compared = states, kept(tensors), {
-                name for name, layer in self.layers.items()
-                if any(_differs(layer, name, member) for member in norms)
-            }
-        return self._compared[2]
+        for known, _, changed in list(self._compared):
+            if known == states:
+                return changed
+        changed = {
+            name for name, layer in self.layers.items()
+            if any(_differs(layer, name, member) for member in norms)
+        }
+        self._compared.append((states, kept(tensors), changed))
+        return changed
 
     def forks(self, value: Bank, vmapped: bool) -> dict:
         """Handlers that run the model's norms as those of one network."""

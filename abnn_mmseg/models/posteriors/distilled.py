@@ -119,7 +119,8 @@ class StudentNetworks(Networks):
     def chunks(self, numbers: Sequence[int], view: View,
                example: Tensor) -> Iterator[Chunk]:
         """Yield a pass for each number; keep its logits for :meth:`base`."""
-        self.student.to(example.device)
+        # Device and type: the model may be of double or half precision.
+        self.student.to(example)
         for _ in numbers:
             yield partial(self._run, view)
 
