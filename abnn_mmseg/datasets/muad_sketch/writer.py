@@ -165,8 +165,11 @@ def write_png(root, split, folder, i, pixels):
 def write(path, data):
     """All of a file or nothing of it."""
     part = path.with_name(f'.{path.name}.{os.getpid()}.part')
-    part.write_bytes(data)
-    os.replace(part, path)
+    try:
+        part.write_bytes(data)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def write_json(path, content):
