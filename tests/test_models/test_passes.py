@@ -171,7 +171,7 @@ def test_fitted_posteriors_stay_on_the_device_too(kind, views, mode):
     with torch.no_grad(), Unequal():
         answer = model.answer(
             images, metas, predictions=('posterior_mean', 'centre', 'base'))
-    for statistics in (answer.draws, *answer.predictions.values()):
+    for statistics in (answer.statistics, *answer.predictions.values()):
         assert statistics[0].probability.device.type == 'meta'
         assert statistics[0].probability.shape == (5, 30, 40)
 
