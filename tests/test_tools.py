@@ -29,10 +29,12 @@ def test_train_test_and_export_end_to_end(sketch, tmp_path):
     base = tmp_path / 'base' / 'iter_20.pth'
     cfg = abnn_config(sketch, tmp_path / 'abnn', base)
     cfg.dump(abnn_cfg)
-    output = tool('train', abnn_cfg, '--members', 2)
+    folder = tmp_path / 'abnn'
+    output = tool('train', abnn_cfg, '--members', 2, '--work-dir', folder)
     assert 'all 2' in output and 'class maps' not in output
-    members = tmp_path / 'abnn' / 'members.pth'
-    assert f'next: abnn test {abnn_cfg} {base} {members}' in output
+    members = folder / 'members.pth'
+    command = f'abnn test {abnn_cfg} {base} {members} --work-dir {folder}\n'
+    assert f'next: {command}' in output
     output = tool('test', abnn_cfg, base, members)
     assert 'Anomaly detection' in output
     metrics = json.loads((tmp_path / 'abnn' / 'metrics.json').read_text())

@@ -48,5 +48,7 @@ def run(args: argparse.Namespace) -> None:
                   "exports keep the base's (model.prediction='base').")
     members = Path(cfg.work_dir) / 'members.pth'
     if 'posterior' in cfg.model and members.is_file() and is_main_process():
+        # Numbers of another folder's members would be replaced otherwise.
+        folder = f' --work-dir {args.work_dir}' if args.work_dir else ''
         print(f'Members: {members}; next: abnn test {args.config} '
-              f'{cfg.load_from} {members}')
+              f'{cfg.load_from} {members}{folder}')

@@ -5,6 +5,8 @@ from mmengine.config import Config, ConfigDict
 
 # A training has this many checkpoints, at least 10 iterations apart.
 SAVES, FEW = 10, 10
+# ... and logs its loss at least this often.
+LOGS = 5
 
 
 def member_loop(cfg: ConfigDict) -> ConfigDict:
@@ -17,9 +19,9 @@ def member_loop(cfg: ConfigDict) -> ConfigDict:
 
 
 def default_hooks(cfg: Config) -> dict[str, Any]:
-    """The config's default hooks, with about ten checkpoints.
+    """The config's default hooks, with about ten checkpoints and some losses.
 
-    The interval in the config is often that of the base, whose training is
+    The intervals in the config are often those of the base, whose training is
     longer or counts epochs.
 
     Args:
@@ -36,6 +38,9 @@ def default_hooks(cfg: Config) -> dict[str, Any]:
     checkpoint.setdefault('max_keep_ckpts', 1)
     checkpoint.update(by_epoch=by_epoch, interval=min(own, longest))
     hooks['checkpoint'] = checkpoint
+    if hooks.get('logger') and not by_epoch:
+        often = min(hooks['logger'].get('interval', FEW), max(1, last // LOGS))
+        hooks['logger'] = dict(hooks['logger'], interval=often)
     return hooks
 
 

@@ -53,6 +53,16 @@ def test_one_run_gives_what_separate_runs_give(cfg, base, members):
     assert same(results['base']['test_id'], run_test(cfg, base))
 
 
+def test_the_log_says_how_many_networks_predict(cfg, base, members):
+    cfg.log_level = 'INFO'
+    cfg.model.posterior.samples = 6
+    run_test(cfg, [base, members])
+    [log] = Path(cfg.work_dir).rglob('*.log')
+    text = log.read_text()
+    assert 'BNLPosterior of 6 networks' in text
+    assert 'parameters train' not in text
+
+
 def test_an_ensemble_on_the_command_line_is_tested_as_one(cfg, base,
                                                           tmp_path):
     other = read_checkpoint(base)

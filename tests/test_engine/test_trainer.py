@@ -525,6 +525,22 @@ def test_members_are_saved_often_whatever_the_base_s_interval(
     assert hooks['logger'] is None
 
 
+@pytest.mark.parametrize('own, loop, logged', [
+    (dict(interval=50), dict(max_iters=48), 9),
+    (dict(interval=50), dict(max_iters=4), 1),
+    (dict(interval=50), dict(max_iters=800), 50),
+    (dict(), dict(max_iters=48), 9),
+    (dict(interval=50), dict(max_epochs=20), 50),
+])
+def test_members_log_their_loss_whatever_the_base_s_interval(
+        own, loop, logged):
+    own = dict(type='LoggerHook', **own)
+    cfg = Config(dict(train_cfg=loop, default_hooks=dict(logger=own)))
+    hook = default_hooks(cfg)['logger']
+    assert hook == dict(own, interval=logged)
+    assert dict(cfg.default_hooks.logger) == own
+
+
 def test_the_console_has_few_lines_and_the_file_all(
         sketch, base, tmp_path, capfd):
     cfg = augmented(sketch, tmp_path, base)

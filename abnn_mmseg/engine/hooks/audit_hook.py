@@ -11,9 +11,9 @@ from abnn_mmseg.utils.checkpoints import check_weights
 
 @HOOKS.register_module()
 class AuditHook(Hook):
-    """Logs what trains, and stops if Bayesian layers were replaced or frozen.
+    """Logs what trains or predicts; stops if layers were replaced or frozen.
 
-    ``sync_bn='torch'`` and fused convolutions replace layers, and
+    ``sync_bn='torch'`` and fused convolutions replace Bayesian layers, and
     ``frozen_stages`` freezes them at every ``train()``, without a message.
     """
 
@@ -32,9 +32,12 @@ class AuditHook(Hook):
         audit(bare_model(runner.model))
 
     def before_test(self, runner: Runner) -> None:
-        """Check the model and log it."""
-        audit(bare_model(runner.model))
-        runner.logger.info(describe(bare_model(runner.model)))
+        """Check the model and log how many networks predict."""
+        model = bare_model(runner.model)
+        audit(model)
+        name = type(model.posterior).__name__
+        runner.logger.info(f'{describe_layers(model)}, {name} of '
+                           f'{len(model.posterior)} networks')
 
 
 def audit(model: BayesianSegmentor) -> None:
@@ -79,7 +82,11 @@ def describe(model: BayesianSegmentor) -> str:
     parameters = list(model.parameters())
     total = sum(p.numel() for p in parameters)
     trained = sum(p.numel() for p in parameters if p.requires_grad)
+    return (f'{describe_layers(model)}, {trained:,} of {total / 1e6:.1f} M '
+            f'parameters train ({100 * trained / total:.2f} %)')
+
+
+def describe_layers(model: BayesianSegmentor) -> str:
+    """Text such as "70 BNL layers (70 batch)"."""
     return (f'{len(bayesian_layers(model))} BNL layers '
-            f'({model.conversion.summary()}), {trained:,} of '
-            f'{total / 1e6:.1f} M parameters train '
-            f'({100 * trained / total:.2f} %)')
+            f'({model.conversion.summary()})')
