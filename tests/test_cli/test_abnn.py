@@ -78,9 +78,9 @@ def test_a_mistake_is_one_sentence(capsys):
 def test_a_closed_pipe_is_one_sentence():
     """As in ``abnn ... | head``."""
     code = ('import logging, sys\n'
-            'from abnn_mmseg.utils.console import leave_out_chatter, '
+            'from abnn_mmseg.utils.console import hide_library_messages, '
             'say_errors\n'
-            'leave_out_chatter()\n'
+            'hide_library_messages()\n'
             'with say_errors():\n'
             '    logging.StreamHandler(sys.stdout).handle('
             'logging.makeLogRecord(dict(msg="a line")))\n'

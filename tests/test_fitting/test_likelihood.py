@@ -29,7 +29,7 @@ def test_the_gradient_of_the_energy_is_that_of_finite_differences():
 def test_an_image_counts_as_its_effective_pixels():
     one, other = make(pixels=5.), make(pixels=20.)
     assert other(other.theta)[0] == pytest.approx(4 * one(one.theta)[0])
-    with pytest.raises(ValueError, match='no likelihood'):
+    with pytest.raises(ValueError, match='must be a positive number'):
         make(pixels=0.)
 
 
