@@ -76,7 +76,8 @@ class Work:
         for path in visible(folder):
             if path.suffix == '.pth':
                 read_checkpoint(path)
-            if path.suffix == '.json':
+            # mmengine appends lines to its scalars.json.
+            if path.suffix == '.json' and 'vis_data' not in path.parts:
                 json.loads(path.read_text())
 
 
